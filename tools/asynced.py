@@ -115,7 +115,8 @@ BODIES: Final = {
     "RemoteLog.read_batches": '''
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
+        This is much faster than `read`. Raises `NotFound` if a read cannot begin at `start`: its
+        segment was removed, or it is inside a record or after the durable end.
         """
         pages = await self._pages(start, end, max_bytes=batch_bytes_max or PAGE_BYTES)
         return self._page_batches(pages)

@@ -88,7 +88,8 @@ def test_an_empty_variable_is_an_unset_one(lakebed: Lakebed) -> None:
 def test_check_without_a_file_says_that_defaults_are_used(lakebed: Lakebed, root: Path) -> None:
     checked = lakebed("--root", root, "config", "check")
     assert (checked.exit_code, checked.err) == (0, "")
-    assert checked.out == f"{root}/lakebed.toml: no such file, defaults are used\n"
+    why = "no such file, settings come from the environment and the defaults"
+    assert checked.out == f"{root}/lakebed.toml: {why}\n"
 
 
 def test_check_of_a_good_file_says_ok(lakebed: Lakebed, root: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_tier_2_that_takes_nothing_is_one_line_and_local_copies_stay(
     (root / "tier2").symlink_to("/proc")  # where not even root makes a folder
     line = refusal(run("aof", "upload", "orders"), 75)
     assert line.endswith(
-        "; Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
+        "; check the network, and url and endpoint in section [aof_tier2], and try again"
     )
     assert tiers_of(run) == {**dict.fromkeys(ALL, "0"), 0: "0+1"}
     assert "upload: bucket or network not available" in run("aof", "tiers", "orders").out.decode()

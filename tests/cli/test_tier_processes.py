@@ -73,7 +73,7 @@ def test_readers_beside_a_live_writer_and_after_its_death_see_all_tiers(
         assert (verified.exit_code, verified.err) == (0, "")
         busy = lakebed("--root", "root", "aof", "migrate-tier2", "orders", "elsewhere")
         assert busy.error_line() == (
-            "orders: the log is open; close it to migrate its Tier 2; "
+            "orders: the log is open or being migrated; close it to migrate its Tier 2; "
             f"process {writer.pid} has the store open: end that program, or try again later"
         )
         assert busy.exit_code == 75
@@ -124,7 +124,7 @@ def test_a_log_lives_on_an_s3_endpoint(
     }
     unreached = lakebed("--root", "root", "aof", "cat", "orders", **away)
     assert unreached.error_line().endswith(
-        "; Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
+        "; check the network, and url and endpoint in section [aof_tier2], and try again"
     )
     assert unreached.exit_code == 75
     unknown = lakebed("--root", "root", "aof", "verify", "orders", "--tier2", **away)

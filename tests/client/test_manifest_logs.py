@@ -259,7 +259,7 @@ def test_an_answer_with_files_that_cannot_be_is_none(name: str) -> None:
     ):
         found = store.manifest_log("orders")
         assert found is not None
-        with pytest.raises(BadAnswer, match="a file whose name no manifest log uses"):
+        with pytest.raises(BadAnswer, match="a file whose name is not valid, or does not match"):
             found.files()
 
 

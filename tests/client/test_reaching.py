@@ -44,8 +44,8 @@ def told_by(address: Address, *, retry_s: float = 0.0) -> tuple[str, HastyRunner
 def test_a_root_that_nobody_has_open(tmp_path: Path) -> None:
     text, _ = told_by(address_of(tmp_path))
     assert text == (
-        f"{tmp_path}/lakebed.sock is not served: no program has the store open for writing; "
-        "the call did not run"
+        f"{tmp_path}/lakebed.sock is not served: the store is not open for writing, or the program "
+        "that has it open serves no socket; the call did not run"
     )
     missing, _ = told_by(address_of(tmp_path / "missing"))
     assert missing.startswith(f"{tmp_path}/missing/lakebed.sock is not served")

@@ -292,7 +292,7 @@ def test_a_document_of_the_wrong_kind(live_api: LiveApi, body: Any) -> None:
 
 
 def test_bodies_and_queries_that_do_not_go_together(live_api: LiveApi) -> None:
-    with pytest.raises(Refused, match="cannot be combined with a JSON body"):
+    with pytest.raises(Refused, match="cannot be combined with a JSON or MessagePack body"):
         live_api.call(topics.PRODUCE, ORDERS, {"partition": 0}, Produce([b"a"]))
     assert lines(live_api, b'{"value": 1}', "?key=k").status == 400
     assert lines(live_api, b'{"value": 1}', "?colour=red").status == 400

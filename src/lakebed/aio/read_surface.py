@@ -84,9 +84,10 @@ class ReadablePartition(Protocol):
         """Iterates over the messages of `[start, end)` in columnar batches; by default over all
         messages.
 
-        If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
-        first batch. With `skip_damage`, skips damaged messages, and calls `on_skipped` for each
-        skipped range. A remote partition does not support that, and raises `InputError`.
+        If `start` is before the start offset or after the high watermark, the call itself raises
+        `OffsetOutOfRange`, before the first batch. With `skip_damage`, skips damaged messages, and
+        calls `on_skipped` for each skipped range. A remote partition does not support that, and
+        raises `InputError`.
         """
 
     async def read(
@@ -100,9 +101,9 @@ class ReadablePartition(Protocol):
 
     async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Returns the stored bytes of whole records, beginning with the record that contains
-        `offset`: at most `max_bytes`, but at least one record.
+        `offset`, or else with the next one: at most `max_bytes`, but at least one record.
 
-        Returns no bytes if `offset` is the high watermark.
+        Returns no bytes if there is no record at or after `offset`.
         """
 
     async def get(self, offset: int) -> Message: ...
@@ -131,7 +132,7 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last returned message, by partition."""
+        """The offset from which each partition is read next, by partition number."""
 
     async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """Waits for the next messages, which are of one partition. Returns None if `timeout`
@@ -248,7 +249,8 @@ class ReadableLog(Protocol):
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
         This is much faster than `read`. Raises `NotFound`, in this call or at the first batch, if
-        no record begins at `start`, for example because it was removed.
+        a read cannot begin at `start`: its segment was removed, or it is inside a record or after
+        the durable end.
         """
 
     async def read_backward(self, start: RecordId | None = None) -> AsyncIterator[Record]:
@@ -265,7 +267,8 @@ class ReadableLog(Protocol):
     async def segments(self) -> Sequence[SegmentInfo]: ...
 
     async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all current segments and the durable end. Both are of the same moment."""
+        """Returns the current segments and the durable end. The segments have all records before
+        that end, and may have more."""
 
     async def durable_end(self) -> RecordId: ...
 
@@ -324,7 +327,8 @@ class ReadPins(Protocol):
         """Removes a pin. Idempotent."""
 
     async def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""
+        """Removes pins. A pin that cannot be removed is left to expire, without an error; but an
+        error is raised if a remote store cannot be reached."""
 
     async def active(self) -> list[Pin]:
         """Lists the pins of logs that have not expired."""
@@ -422,7 +426,7 @@ class ReadableAccessKeys(Protocol):
 
 
 class ReadableDamage(Protocol):
-    """The damage ledger of a store, which records every loss of data. For one event loop."""
+    """The damage ledger of a store, which records losses of data. For one event loop."""
 
     async def ledger(self) -> Ledger:
         """Returns the whole ledger: all records, and the number of losses for which it had no
@@ -500,7 +504,7 @@ class ReadableStore(Protocol):
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
         """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
-        oldest first."""
+        partition by partition, and in each partition oldest first."""
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -521,7 +525,7 @@ class ReadableStore(Protocol):
         """Summarises a log from its files, without reading the records of its sealed segments."""
 
     async def tier2_of(self, log: str) -> str:
-        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
+        """Returns the address of a log's Tier 2: a URL, or the path of a folder."""
 
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -545,7 +549,7 @@ class ReadableStore(Protocol):
         """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
 
     async def close(self) -> None:
-        """Closes the store. Idempotent."""
+        """Closes the store, or only the connections to a remote store. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 

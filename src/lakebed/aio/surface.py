@@ -90,7 +90,8 @@ class PendingAppend(Protocol):
 class Group(ReadableGroup, Protocol):
     """A consumer group of a topic. For one event loop.
 
-    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended. A
+    message that is already acknowledged or dead-lettered can be acknowledged again.
     """
 
     async def lease(
@@ -110,21 +111,26 @@ class Group(ReadableGroup, Protocol):
         """
 
     async def ack(self, message: LeasedMessage) -> None:
-        """Acknowledges a message: it is not delivered again. Raises `StaleLease` if its lease has
-        ended."""
+        """Acknowledges a message: it is not delivered again.
+
+        Raises `StaleLease` if its lease has ended, unless the message is already acknowledged or
+        dead-lettered.
+        """
 
     async def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """Acknowledges many messages.
 
-        Raises `StaleLease` if any of them is no longer leased. Messages that were leased in the
-        same call as that message are then not acknowledged either.
+        Raises `StaleLease` if the lease of a message has ended, unless the message is already
+        acknowledged or dead-lettered. Messages of the same partition that were leased in the same
+        call as that message are then not acknowledged either; others may be.
         """
 
     async def ack_held(self, held: Sequence[Held]) -> None:
         """Acknowledges messages by their offsets, one lease after the other.
 
-        Raises `StaleLease` at the first lease that has ended: messages of earlier leases are then
-        acknowledged, those of this lease and later ones are not.
+        Raises `StaleLease` at the first lease that has ended, unless all its messages are already
+        acknowledged or dead-lettered: messages of earlier leases are then acknowledged, those of
+        this lease and later ones are not.
         """
 
     async def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
@@ -179,7 +185,7 @@ class Group(ReadableGroup, Protocol):
 
     async def reset(self, *, partition: int | None = None) -> None:
         """Moves the group back to the oldest message, in one partition or (by default) in all: all
-        messages are delivered again."""
+        leases end, and all messages are delivered again."""
 
     async def seek(
         self,
@@ -190,9 +196,9 @@ class Group(ReadableGroup, Protocol):
         to_end: bool = False,
     ) -> None:
         """Moves the group to a position. Messages before it count as acknowledged; messages from it
-        on are delivered again.
+        on are delivered again. Leases end.
 
-        The position is `offset` in one partition; or, in each partition, the first message at or
+        The position is `offset` in `partition`; or, in each partition, the first message at or
         after `timestamp_ms`; or, with `to_end`, the end.
         """
 
@@ -202,8 +208,8 @@ class Group(ReadableGroup, Protocol):
     async def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists one page of dead letters, starting at `offset` in a partition of the dead-letter
-        topic."""
+        """Lists one page of the dead letters of this group that were not sent back to the topic,
+        starting at `offset` in `partition` of the dead-letter topic."""
 
     async def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Sends up to `max_messages` dead letters back to their original partitions. Returns how
@@ -269,7 +275,7 @@ class Topic(ReadableTopic, Protocol):
         timeout: float | None = None,
     ) -> PendingAppend:
         """Appends messages to one partition: `partition` if given, else the partition of `key`,
-        else the next in turn.
+        else the next in turn. All messages get the same `key`.
 
         `result()` of the returned value waits for the acknowledgement and returns the offset of the
         first message and the number of messages. The messages are stored only once, even if a
@@ -286,8 +292,9 @@ class Topic(ReadableTopic, Protocol):
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
         All pairs without a key go to one partition, the next in turn. All pairs are validated
-        before any of them is appended. Raises `PartlyAppended` if some partitions accepted their
-        messages and the queues of others were full.
+        before any of them is appended. If a partition refuses its append, for example because its
+        queue is full, the remaining partitions get none, and the call raises `PartlyAppended` if
+        earlier appends succeeded, otherwise the error.
         """
 
     async def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
@@ -305,8 +312,8 @@ class Topic(ReadableTopic, Protocol):
     async def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
-        an `application` has no effect.
+        """Appends staged batches to their partitions exactly once: nothing is appended to a
+        partition that already has this or a higher `version` of the `application`.
 
         See `lakebed.store.batch_commit`.
         """
@@ -413,7 +420,8 @@ class Log(ReadableLog, Protocol):
         """Lists all current segments, oldest first."""
 
     async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all current segments and the durable end. Both are of the same moment."""
+        """Returns the current segments and the durable end. The segments have all records before
+        that end, and may have more."""
 
     async def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         """Waits until the durable end is beyond `position`. Returns False if `timeout` seconds pass
@@ -486,7 +494,7 @@ class AccessKeys(ReadableAccessKeys, Protocol):
         """Creates an access key. This call is the only one that returns its secret."""
 
     async def disable(self, access_key: str) -> KeyInfo:
-        """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
+        """Disables a key: requests with it are refused. Has no effect on a disabled key."""
 
     async def enable(self, access_key: str) -> KeyInfo:
         """Enables a disabled key."""
@@ -517,21 +525,23 @@ class Pins(ReadPins, Protocol):
 
 
 class Damage(ReadableDamage, Protocol):
-    """The damage ledger of a store, which records every loss of data. For one event loop."""
+    """The damage ledger of a store, which records losses of data. For one event loop."""
 
     async def list(self) -> list[DamageRecord]:
         """Lists all damage records, acknowledged or not, oldest first."""
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
-        `NotFound` if there is no such record."""
+        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
+        longer reports it. Raises `NotFound` if there is no such record."""
 
 
 class Maintenance(Verification, Protocol):
     """Long-running work on a store: verification, repair, and moves of segments between tiers.
     For one event loop.
 
-    `segments` are the ids of the segments to move; by default all sealed segments.
+    `segments` are the ids of the segments to move. If one of them does not allow the move (because
+    it is not sealed, for example), the call raises an error and moves none. By default all sealed
+    segments that allow the move are moved.
     """
 
     async def upload(
@@ -542,7 +552,7 @@ class Maintenance(Verification, Protocol):
     async def retry_upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Uploads segments again, by default all whose last upload failed."""
+        """Uploads segments like `upload`, by default all whose last upload failed."""
 
     async def evict(
         self,
@@ -571,7 +581,8 @@ class Maintenance(Verification, Protocol):
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copies a log's objects to another Tier 2, which the log then uses.
+        """Copies a log's objects to another Tier 2, which the log then uses. Raises `Busy` if the
+        log is open.
 
         `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
         address are deleted.
@@ -588,8 +599,8 @@ class Maintenance(Verification, Protocol):
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Verifies object versions again: marks the damaged ones, and removes the mark from the
-        others."""
+        """Verifies object versions again: marks the damaged ones, and removes the mark from those
+        that are whole."""
 
 
 class Store(ReadableStore, Protocol):
@@ -639,7 +650,8 @@ class Store(ReadableStore, Protocol):
         space."""
 
     async def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Returns the counters by engine, then by log or partition, then by name."""
+        """Returns the counters by engine, then by the part that they count (such as a log, a
+        partition or a group), then by name."""
 
     async def configuration(self) -> dict[str, dict[str, Any]]:
         """Returns the settings in effect, by section, with secrets hidden."""

@@ -108,7 +108,7 @@ class Appender:
                 return record_id
 
     def wait_for_segment(self, timeout: float | None) -> None:
-        """Waits until a record can be appended; see `Aof.wait_for_writable_segment`.
+        """Waits until an append is worth trying; see `Aof.wait_for_writable_segment`.
 
         Also waits while flushes are failing, because appends are refused then.
         """

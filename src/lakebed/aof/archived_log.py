@@ -52,7 +52,7 @@ class ArchivedLog:
         self._segments = list_archived(disk, paths)
 
     def hold(self, reader: PositionedReader) -> None:
-        """Does nothing: retention never removes archived segments, so none must be protected."""
+        """Does nothing: retention never removes archived segments, so none needs protection."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Does nothing: archived segments are not moved between tiers."""

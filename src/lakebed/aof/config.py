@@ -19,7 +19,7 @@ class FlushConfig:
     """Sets when appended bytes are made durable without an explicit flush."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-    """Flush when this many bytes are queued."""
+    """Flush when more than this many bytes are queued."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
     """Flush at most this many milliseconds after an append, even if no caller waits for it."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
@@ -52,8 +52,8 @@ class RetentionConfig:
     """Limits the age, size and number of sealed segments; a limit of 0 means no limit.
 
     While a limit is exceeded, the oldest segments are deleted or moved to `archive/`. The newest
-    sealed segment is never removed, and neither are segments that a pin or a reader in the writer's
-    process needs, nor segments newer than those.
+    sealed segment is never removed, and neither are segments that a pin or a follower in the
+    writer's process needs, nor segments newer than those.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
@@ -89,7 +89,7 @@ class AofConfig:
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
     """Number of segment files created ahead of need."""
     zero_fill_spares: bool = True
-    """Zero-fill the segment files created ahead of need, in pauses of a busy log."""
+    """Zero-fill the segment files that a busy log creates ahead of need; speeds up its flushes."""
     enable_sparse_index: bool = False
     """Create an index file for each sealed segment, which speeds up searches by time."""
     flush: FlushConfig = field(default_factory=FlushConfig)

@@ -3,13 +3,16 @@
 Record ids stay the same in both directions: a record's logical offset is the segment's base offset
 plus the record's offset in the runtime file, and the base offset is in the name of either file.
 Some fields are lost because the target layout does not have them. A conversion that loses any of
-them is refused unless `lossy` is set:
+these is refused unless `lossy` is set:
 
 - to interchange, the records lose their ext_ids and the part of their timestamps below a
   millisecond, and the segment loses its base record count, watermark, flush-failure flag and
   sealing time. Every segment has a sealing time, so this direction always needs `lossy`;
 - to runtime, the records lose their flags. A segment with gaps between its records, which
   compaction leaves, cannot be converted to runtime: a gap would look like the end of the log.
+
+A conversion to runtime also loses the segment's stream id and its compacted and partial flags,
+whether or not `lossy` is set.
 
 Damaged input is refused with an error that gives the offset of the damage, if it is known. Unsealed
 input is refused too. The target file appears complete or not at all, and never replaces a file.

@@ -11,10 +11,12 @@ from lakebed.kernels import Stop
 
 
 class SkippedRange(NamedTuple):
-    """Bytes `[start, end)` of a segment file that a reader skipped; `error` is the reason.
+    """A range `[start, end)` of a segment that a reader skipped; `error` is the reason.
 
-    If the range is the file's header or footer, no record is missing. An empty range at 0 means
-    that segments are missing, before this file or at the end of the log; `error` states which.
+    The bounds are segment offsets, which in a runtime segment are file offsets. If the range is the
+    header or the footer, given by its file offsets, no record is missing. An empty range at 0 means
+    that the file is too short for a segment, or that segments are missing, before this one or at
+    the end of the log; `error` states which.
     """
 
     segment_id: int

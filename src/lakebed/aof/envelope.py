@@ -37,8 +37,8 @@ def check_size(info: SegmentInfo, *, size: int) -> None:
 def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
     """Returns the header, or None if its bytes are all zero because no record was written yet.
 
-    `size` is the file's length. Raises `Corrupt` if the header does not match it or the file's
-    name, and `UnknownVersion` if the header has an unsupported version.
+    `size` is the file's length. Raises `Corrupt` if the header is damaged or does not match it or
+    the file's name, and `UnknownVersion` if the header has an unsupported version.
     """
     if not any(data):
         return None

@@ -21,8 +21,8 @@ class BackpressureKind(Enum):
 
 
 AWAITED = frozenset({BackpressureKind.ADMISSION, BackpressureKind.ROLLOVER, BackpressureKind.FLUSH})
-"""The kinds that an asynchronous append (`lakebed.aio`, HTTP API) waits for, because the log
-resolves them by itself. Such an append raises the other kinds."""
+"""The kinds for which an append through `lakebed.aio`, the HTTP API or a client waits, if it may
+wait, because the log resolves them by itself. Such an append raises the other kinds immediately."""
 
 
 class WouldBlock(Busy):

@@ -51,7 +51,7 @@ class SegmentFooter(NamedTuple):
     payload_checksum: u64  # crc64-nvme over [64, durable_bytes)
     ext_id: u64  # as in the header
     coordinator_watermark: u64  # the caller's watermark when the segment was sealed
-    flush_failure: Annotated[u8, PadAfter(7)]  # 1 if a flush of this segment ever failed
+    flush_failure: Annotated[u8, PadAfter(7)]  # 1 if a flush failed, or if recovery found damage
 
 
 class SealedPointer(NamedTuple):
@@ -69,8 +69,9 @@ class SealedPointer(NamedTuple):
 class DurableEnd(NamedTuple):
     """The content of the file `durable_end`: the position up to which other processes may read.
 
-    The writer overwrites the file after each sync of the log, without syncing the file itself. If
-    the machine has restarted since (`boot_id` differs), the real durable end may be later.
+    The writer overwrites the file after each sync of the log, and syncs the file itself only when
+    it opens and closes the log. If the machine has restarted since (`boot_id` differs), the real
+    durable end may be later.
     """
 
     magic: u32  # 0x41454E44, "AEND"

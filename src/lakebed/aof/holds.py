@@ -1,6 +1,6 @@
-"""Tracks the readers in this process, so that retention keeps what they have not read yet.
+"""Tracks the followers of a log in the writer's process: retention keeps what they have not read.
 
-Readers are referenced weakly: a reader that is closed or garbage-collected no longer counts.
+They are referenced weakly: a follower that is closed or garbage-collected no longer counts.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     {"format": "lakebed log", "version": 1, "stream_id": "00f1…", "manifest_log": true,
      "tier2": "s3://bucket/prefix"}
 
-The file is written when the log is created, before its first segment. The stream id is random, and
-is part of the name of the manifest log's folder and of the keys of the log's objects. `tier2` is
+The file is written when the log is created, before its first segment. The stream id is random; it
+is the name of the manifest log's folder and part of the keys of the log's objects. `tier2` is
 the address of the log's Tier 2; later changes of the configuration do not change it. `tier2_before`
 is the previous address; it is present only while a migration has left objects there.
 """

@@ -16,7 +16,7 @@ __all__ = ["Inspection", "SegmentLayout", "Verdict"]
 
 
 class SegmentLayout(Enum):
-    """The layout of a segment file, recognised by its magic or, if that is damaged, its records."""
+    """The layout of a segment file, shown by its magic or, if damaged, its footer or records."""
 
     RUNTIME = "runtime"
     INTERCHANGE = "interchange"

@@ -212,7 +212,7 @@ class Aof:
         )
 
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
-        """Waits until the log has a segment that a record can be appended to.
+        """Waits while the active segment is full and the next one cannot be started or requested.
 
         Also waits while flushes are failing, because appends are refused then. After `timeout`
         seconds, by default never, raises `WouldBlock`: of kind flush if flushes are still failing,
@@ -225,10 +225,10 @@ class Aof:
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Waits until the record is durable; without an id, until all appended records are durable.
 
-        Raises the error if the flush fails, and `NotFound` if no record with that id was appended.
-        After a `RetryError` (the disk is full) or an `OutcomeUnknown` (the timeout passed) the
-        records are still queued and become durable when possible: call this again, and do not
-        append them again.
+        Raises the error if the flush fails, and `NotFound` if the id is at or after the end of the
+        appended records. After a `RetryError` (for example, the disk is full) or an
+        `OutcomeUnknown` (the timeout passed) the records are still queued and become durable when
+        possible: call this again, and do not append them again.
         """
         self._flusher.flush(record_id, timeout)
 
@@ -247,8 +247,8 @@ class Aof:
     def set_coordinator_watermark(self, watermark: int) -> None:
         """Sets the log's watermark, a number that the caller defines and that only rises.
 
-        A value below the current watermark is ignored. The watermark is stored when a segment is
-        sealed, and restored when the log is opened.
+        A value below the current watermark is ignored. The watermark becomes durable when a segment
+        is sealed or the log is closed, and is restored when the log is opened.
         """
         if not 0 <= watermark < 1 << 64:
             raise InputError(f"the watermark is {watermark}; it must be from 0 to 2**64 - 1")
@@ -282,7 +282,7 @@ class Aof:
 
     @property
     def tier_upkeep(self) -> LogUpkeep:
-        """The background work on the log's tiers: deletes of objects, and archiving."""
+        """The background work for retention: deletes objects, and prepares segments to archive."""
         assert self._tier_upkeep is not None, "the log is not started"
         return self._tier_upkeep
 
@@ -398,7 +398,8 @@ class Aof:
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
         """Returns the segments, oldest first, and the durable end.
 
-        The durable end is in one of the segments, unless the log has no records.
+        The segments contain every record before the durable end, which may itself be in the next
+        segment.
         """
         durable_end = (
             self.durable_end()
@@ -437,10 +438,12 @@ class Aof:
         return None if self._state.is_closed else self._flusher.step()
 
     def maintenance_step(self) -> int | None:
-        """Runs the log's maintenance: sealing, retention, the cursor file, spares, manifest log.
+        """Runs the log's maintenance.
 
-        Returns the nanoseconds until this must be called again, or None if it need not be. If one
-        kind of work fails, the others still run; the failure is reported and the work retried.
+        This is: rollovers, sealing, retention, the durability cursor, spare segment files and the
+        manifest log. Returns the nanoseconds until this must be called again, or None if it need
+        not be. If one kind of work fails, the others still run; the failure is reported and the
+        work retried.
         """
         if self._state.is_closed:
             return None
@@ -527,7 +530,7 @@ class Aof:
             self._wake_maintenance()
 
     def _is_needed(self, segment_id: int) -> bool:
-        """Returns whether retention must keep the segment for a pin or a reader in this process."""
+        """Returns whether retention must keep the segment for a pin or a follower of this log."""
         lowest = self._holds.lowest_segment()
         return self._is_pinned(segment_id) or (lowest is not None and lowest <= segment_id)
 

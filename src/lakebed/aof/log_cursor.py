@@ -43,7 +43,7 @@ class LogCursor:
         """Returns the next durable records, or None if there are none after `position`.
 
         Raises `NotFound` if retention removed records that were not returned yet, and `Closed` if
-        the log is closed.
+        the log is closed; if it was open for writing, only after its last durable record.
         """
         try:
             return self._next()

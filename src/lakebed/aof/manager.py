@@ -117,7 +117,8 @@ class AofManager:
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Opens a log for writing and creates it if it does not exist.
 
-        Raises `AlreadyExists` if the log is already open, and `Busy` if it is being closed.
+        Raises `AlreadyExists` if the log is already open or is being opened or migrated, and `Busy`
+        if it is being closed.
         """
         paths = LogPaths(self.root, name)
         fork_guard.check(self._generation, self.root)  # a forked child does not hold the lock
@@ -128,7 +129,9 @@ class AofManager:
             if log is not None and log.is_closed:
                 raise Busy(f"{name}: the log is being closed; try again when it is closed")
             if log is not None or name in self._opening:
-                raise AlreadyExists(f"{name}: the log is already open")
+                raise AlreadyExists(
+                    f"{name}: the log is already open, or is being opened or migrated"
+                )
             self._opening[name] = self._runner.event()
         try:
             return self._open(paths, config or self._config)
@@ -160,7 +163,9 @@ class AofManager:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
             if name in self._logs or name in self._opening:
-                raise Busy(f"{name}: the log is open; close it to migrate its Tier 2")
+                raise Busy(
+                    f"{name}: the log is open or being migrated; close it to migrate its Tier 2"
+                )
             self._opening[name] = self._runner.event()
         try:
             migration = Migration(
@@ -250,7 +255,7 @@ class AofManager:
     def failures(self) -> dict[str, Exception]:
         """Returns the error of each open log whose background work currently fails, by log name.
 
-        The failed work is retried.
+        The failed work is retried. `Busy` errors are left out, because they are temporary.
         """
         with self._mutex:
             failing = {log: log.upkeep_failure for log in self._logs.values()}

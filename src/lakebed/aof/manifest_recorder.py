@@ -65,7 +65,8 @@ class ManifestRecorder:
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
         """`on_lost` is called with descriptions of lost segments, before the manifest log stops
-        listing them. `wake` makes the maintenance task call `step` soon."""
+        listing them, or of a lost manifest log. `wake` makes the maintenance task call `step`
+        soon."""
         self._context = context
         self._state = context.state
         self._services = services
@@ -202,7 +203,8 @@ class ManifestRecorder:
     def stop(self) -> None:
         """Closes the journal; nothing is recorded afterwards.
 
-        Records that could not be made durable are added again when the manifest log is opened.
+        Records of opened, sealed and evicted segments that could not be made durable are added
+        again when the manifest log is opened.
         """
         with self._state.mutex:
             journal, self.journal = self.journal, None

@@ -6,7 +6,8 @@ The writer publishes the end of its durable records in the file `durable_end`, f
 the log and then after each sync. Readers stop there, because later bytes may be lost, and their
 offsets used again for other records. If the machine has restarted since the file was written, or
 the file is missing or damaged, the log is scanned instead: it ends before the first bad record
-after the published end. So records that are not durable are never returned.
+after the published end. So records that are not durable are never returned, except that a scan may
+find some if the file was lost or damaged while the machine kept running.
 
 The writer cannot wake readers in other processes. A waiting reader polls `durable_end`, first after
 1 ms and later every 50 ms.
@@ -95,7 +96,8 @@ class ReadOnlyLog:
 
     def is_replaced(self) -> bool:
         """Returns whether the log was deleted, or deleted and recreated, since this object opened
-        it. Also returns True if `log.json` was readable then and is not now."""
+        it. This is found by the stream id in `log.json`, so the result is also True if the file was
+        readable then and is not now, or the reverse."""
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.
@@ -190,7 +192,8 @@ class ReadOnlyLog:
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
         """Returns the segments, oldest first, and the durable end.
 
-        The durable end is in one of the segments, unless the log has no records.
+        The segments contain every record before the durable end, which may itself be in the next
+        segment.
         """
         durable_end = (
             self.durable_end()

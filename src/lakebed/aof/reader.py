@@ -6,8 +6,8 @@ Invariants:
   it began;
 - the checksum of every returned payload was verified. Timestamps and ext_ids are covered only by
   the checksum in a sealed segment's footer, which readers do not verify;
-- records are returned in log order, without repetitions and without omissions, unless the caller
-  skips damage;
+- records are returned in log order, or in reverse order by `read_backward`, without repetitions and
+  without omissions, unless the caller skips damage;
 - memory is bounded by the batch size or the longest record, whichever is larger, except that
   interchange segments are held in memory as a whole.
 
@@ -164,7 +164,8 @@ class LogReader:
         """Returns the position of the first record with that timestamp or a later one.
 
         "First" means first in the log: timestamps need not be in order. Returns the durable end if
-        there is no such record. Sealed segments that have only older records are not read.
+        there is no such record. Sealed segments whose footer shows that all their records are older
+        are not read.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         durable_end = self._durable_end(policy)

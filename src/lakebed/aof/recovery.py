@@ -1,9 +1,10 @@
 """Recovers a log when it is opened for writing: checks its last segments and repairs the tail.
 
 The sealed pointer, `current.sealed`, names the last segment that was sealed; it and all earlier
-segments are trusted. The later segments, normally at most two, are examined. The last one may have
-bytes that were never confirmed as durable: its good records are written again and synced, and
-everything after them is overwritten with zeros.
+segments are trusted. The later segments, normally at most two, are examined, and always the last
+file. If the pointer or the segment that it names is missing or unusable, all segments are examined.
+A segment that is not sealed may have bytes that were never confirmed as durable: its good records
+are made durable, and everything after them is overwritten with zeros.
 
 - If no valid record follows the bad bytes, they are an unfinished write.
 - If good records follow the bad bytes, all bytes from the first bad one on are first saved in the
@@ -76,7 +77,7 @@ class Recovered:
     last_timestamp: int = 0
     coordinator_watermark: int = 0
     writer_epoch: int = 1
-    torn_bytes: int = 0  # of unfinished writes, which were overwritten with zeros
+    torn_bytes: int = 0  # after the good records; they were overwritten with zeros
     problems: list[str] = field(default_factory=list)  # descriptions of the damage that was found
 
 
@@ -168,8 +169,8 @@ def _record_count_after(
     """Returns the number of records in the log up to the end of the last of these sealed segments.
 
     Interchange segments have only the count of their own records, which are added to those of the
-    runtime segment before them. If a segment is too damaged to find the number, returns 0 and adds
-    a problem to `result`.
+    runtime segment before them; one without a footer counts as empty. If a runtime segment is too
+    damaged to find the number, returns 0 and adds a problem to `result`.
     """
     count = 0
     try:

@@ -1,6 +1,6 @@
 """Decides which sealed segments retention removes from the log, without I/O.
 
-Segments are removed oldest first, so a segment that a reader or a pin still needs also keeps all
+Segments are removed oldest first, so a segment that a follower or a pin still needs also keeps all
 newer segments. The newest sealed segment always stays, because the sealed pointer names it. If a
 segment was sealed while the clock was ahead, it counts as no newer than the next segment, so that
 it does not delay the removal of others.
@@ -15,8 +15,8 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.base.clock import NS_PER_MS, NS_PER_S, believable
 
 HELD_LOOK_NS = 5 * NS_PER_S
-"""How long until a segment that a pin or a reader needs is checked again. No notification comes
-when another process removes a pin or a reader moves on."""
+"""How long until a segment that a pin or a follower needs is checked again. No notification comes
+when another process removes a pin or a follower moves on."""
 
 
 class SealedSegment(NamedTuple):
@@ -40,7 +40,7 @@ def expired(
 ) -> list[int]:
     """Returns the ids of the segments to remove, oldest first. `segments` must be sorted by id.
 
-    `is_needed` returns whether a reader or a pin needs the segment with that id.
+    `is_needed` returns whether a follower or a pin needs the segment with that id.
     """
     total = sum(segment.size for segment in segments)
     count = len(segments)
@@ -64,7 +64,7 @@ def next_look_ns(
     """Returns the nanoseconds until `segments`, which remain in the log, must be checked again.
 
     Returns None if they need no check until another segment is sealed. Returns
-    `HELD_LOOK_NS` if a limit is exceeded: a reader or a pin then still needs a segment.
+    `HELD_LOOK_NS` if a limit is exceeded: a follower or a pin then still needs a segment.
     """
     if expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False):
         return HELD_LOOK_NS

@@ -1,7 +1,7 @@
 """Collects what a runtime segment contains, and every inconsistency in it.
 
 The header has no checksum: its fields are compared with the file's name and length and with the
-footer. Its base timestamp cannot be checked, and padding that is not zero is only noted.
+footer. Its base timestamp is not checked, and padding that is not zero is only noted.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class RecordIds(Sequence[RecordId]):
 
 
 class Chunk(NamedTuple):
-    """Consecutive records that are queued to be written to a segment at `offset`."""
+    """Consecutive records, or none, that are queued to be written to a segment at `offset`."""
 
     segment: Segment
     offset: int

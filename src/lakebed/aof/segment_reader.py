@@ -1,10 +1,11 @@
 """One segment, open for reading.
 
-`open_segment` is the only function that distinguishes the two layouts. Positions are *segment
-offsets*, the lower half of a record id; in a runtime segment they are file offsets.
+`open_segment` opens a segment of either layout. Positions are *segment offsets*, the lower half of
+a record id; in a runtime segment they are file offsets.
 
-The file is read in windows. An unsealed segment is read only below the durable end, where its bytes
-no longer change; the bytes of a sealed segment never change.
+A runtime segment is read in windows, and an interchange segment as a whole. The bytes of a sealed
+segment never change. Of an unsealed segment, callers read only the bytes below the durable end,
+which no longer change; only `end_scan`, which looks for that end, reads further.
 """
 
 from __future__ import annotations

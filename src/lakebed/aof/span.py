@@ -1,8 +1,7 @@
 """Plans which parts of which segments a read covers, without I/O.
 
 A position is a `RecordId`. Positions with no record between them are equivalent: the end of a
-segment's last record, any offset in the next segment's header, and the start of that segment's
-first record.
+segment's last record, offset 0 of the next segment, and the start of that segment's first record.
 """
 
 from __future__ import annotations

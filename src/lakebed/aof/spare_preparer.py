@@ -2,8 +2,8 @@
 
 A spare is due once the active segment is a quarter full. It is filled in steps, and before each
 step `decide_fill` decides whether to continue. Spares are optional: without one, the next segment's
-file is created when it is needed. So a failure here is only logged, and spares are removed when the
-disk is nearly full.
+file is created when it is needed. So a disk error here is only logged, and spares are removed when
+the disk is nearly full.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class SparePreparer:
     def step(self) -> int | None:
         """Creates one spare file, or zero-fills a part of one, if that is due.
 
-        If the disk or the budget of spares is short, deletes the spares instead. Returns the
-        nanoseconds until this must be called again, or None if it need not be.
+        If the disk is nearly full, or if the log is not busy and the budget of spares is too small
+        for the busy logs, deletes the spares instead. Returns the nanoseconds until this must be
+        called again, or None if it need not be.
         """
         if not self._is_due():
             return None

@@ -75,8 +75,8 @@ class LogView(Protocol):
     def hold(self, reader: PositionedReader) -> None:
         """Makes retention keep the records that the reader has not read yet.
 
-        This ends when the reader is closed or garbage-collected. It works only in the writer's
-        process; readers in other processes must pin the segments instead.
+        This ends when the reader is closed or garbage-collected. It works only if the log is open
+        for writing (`Aof`); readers of other views must pin the segments instead.
         """
 
     def segments(self) -> Sequence[SegmentInfo]:

@@ -1,8 +1,9 @@
 """Reads one span of a segment, batch by batch.
 
-A walk ends in one of three ways: at the end of the span; with `NotFound` because the caller's start
-or end is inside a record; or with `Corrupt` at damage. If damage is skipped, the walk continues at
-the next good record instead of raising `Corrupt`.
+A walk ends at the end of the span, or with an error: `NotFound` if the caller's start or end is
+inside a record, if the start is after the segment's last record, or if the segment was removed;
+`Corrupt` at damage; or the error of a failed read. If damage is skipped, the walk continues at the
+next good record instead of raising `Corrupt`.
 """
 
 from __future__ import annotations

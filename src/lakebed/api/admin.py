@@ -19,7 +19,8 @@ class Health(Struct, frozen=True):
 
 
 class CounterValues(Struct, frozen=True):
-    """Counters by engine, then log or partition, then name.
+    """Counters by engine, then by the part that they count (such as a log, a partition or a group),
+    then by name.
 
     For example `{"keratin": {"orders/0": {"appends": 3}}}`.
     """

@@ -44,7 +44,7 @@ class GroupState(Struct, frozen=True):
 
 
 class Lag(Struct, frozen=True):
-    partitions: dict[int, int]  # messages that are not settled, by partition
+    partitions: dict[int, int]  # messages neither acked nor dead-lettered, by partition
 
 
 class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,7 +178,7 @@ DELETE_GROUP: Final = Operation(
     Nothing, status=204, tag=_TAG, target="Topic.delete_group",
 )  # fmt: skip
 LAG: Final = Operation(
-    "lag", "GET", _GROUP + "/lag", "Count the messages that are not settled",
+    "lag", "GET", _GROUP + "/lag", "Count the messages that are neither acked nor dead-lettered",
     Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(

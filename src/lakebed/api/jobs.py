@@ -65,8 +65,8 @@ class OfLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfSegments(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selects segments of a log by their ids. By default all sealed segments, or for the job
-    `aof-retry-upload` those whose upload failed."""
+    """Selects segments of a log by their ids. By default all sealed segments that allow the
+    job's move, or for `aof-retry-upload` those whose last upload failed."""
 
     segments: Annotated[list[SegmentId], Meta(max_length=_SEGMENTS_MAX)] | None = None
 
@@ -120,7 +120,10 @@ class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True)
 class Job:
-    """A job that calls a method of `Maintenance`: its name, its arguments and its report."""
+    """A kind of job that calls a method of `Maintenance`.
+
+    It has the name of the method, and the classes of its arguments and its report.
+    """
 
     method: str
     arguments: type[Struct]

@@ -1,6 +1,6 @@
 """The calls for logs: appending, reading, tailing, sealing, their tiers and raw segments.
 
-Record ids are packed 64-bit numbers; in a path or a query they may also be `segment:offset`.
+Record ids are packed 64-bit numbers; in a query they may also be `segment:offset`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
     ext_ids: list[int] | None = None
     timestamps: list[int] | None = None  # ns since 1970; by default now
     is_durable: bool = True
-    timeout_ms: Count = 0  # how long to wait for space in the queue and on the disk
+    timeout_ms: Count = 0  # for space: in the queue (0: no wait) and on the disk (0: 10 s)
 
 
 class AppendQuery(Struct, frozen=True):
@@ -62,7 +62,8 @@ class Flush(Struct, frozen=True, forbid_unknown_fields=True):
 class ReadQuery(Struct, frozen=True):
     """Selects the records from `start` (by default the oldest) up to, but not including, `end`.
 
-    With `backward`, selects the records before `start` (by default all), newest first.
+    With `backward`, selects the records before `start` (by default all), newest first; `end` must
+    then be left out.
     """
 
     start: str | None = None

@@ -3,11 +3,11 @@
 Names in braces are variable parts of the path, percent-encoded. `{key*}` matches the rest of the
 path, including slashes.
 
-`target` names the method that runs the call, such as `Group.lag`. The class is one of
-`lakebed.api.surface`; parts of the path identify the object. Other parts of the path are the
-method's positional arguments, in order; the fields of the query and of the body are its keyword
-arguments. The method returns the result, or the value of the result's only field. A call without a
-target streams, waits or opens something: its handler and its client method are written by hand.
+`target` names the method that runs the call, such as `Group.lag`. The class is one of those in
+`OWNERS` of `lakebed.http_api.binder`, which makes the call's handler; parts of the path identify
+the object. Other parts of the path are the method's positional arguments, in order; the fields of
+the query and of the body are its keyword arguments. The method returns the result, or the value of
+the result's only field. The handler of a call without a target is written by hand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Nothing(Struct, frozen=True):
 class Operation(Generic[Result]):
     """Describes one API call. `result` is the class that the client decodes the response to.
 
-    It is a struct class, or `bytes` if the response is raw bytes or lines.
+    It is a struct or a dataclass (for `openapi` a dict), or `bytes` if the response is always raw
+    bytes or lines.
     """
 
     name: str  # snake_case; names the handler and the OpenAPI operation
@@ -58,7 +59,7 @@ class Operation(Generic[Result]):
     errors: tuple[int, ...] = field(default=())  # statuses besides those that every call may have
     body_bytes_max: int = SMALL_BODY_BYTES
     target: str = ""  # class and method of the surface
-    is_repeatable: bool = False  # idempotent: a repeated call has the same effect and response
+    is_repeatable: bool = False  # a client that got no response may send the call again
     is_public: bool = False  # needs no access key
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The calls for planned reads. Each resolves positions, pins ranges and lists split points.
+"""The calls that plan large reads: each resolves positions, pins ranges and lists split points.
 
 The classes of plans and planned reads are in `lakebed.store.read_plan`.
 """

@@ -3,7 +3,8 @@
 A document has the standard members `type`, `title`, `status` and `detail`, and these members of our
 own: `code`, which identifies the error for programs; `advice`, which states what the caller can do;
 `facts`, which has the attributes of the error; and `request_id`. The client raises an error of the
-same class, with the same text and attributes.
+same class, with the same text and attributes; if it does not know the code, of the first class in
+`STATUSES` with the same status.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Unreachable(errors.RetryError):
 
 
 class Refused(errors.InputError):
-    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
+    """The request is not valid, for example because of an unknown path or method, a wrong media
+    type or a bad query."""
 
 
 class FileGone(errors.NotFound):

@@ -88,9 +88,10 @@ class ReadablePartition(Protocol):
         """Iterates over the messages of `[start, end)` in columnar batches; by default over all
         messages.
 
-        If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
-        first batch. With `skip_damage`, skips damaged messages, and calls `on_skipped` for each
-        skipped range. A remote partition does not support that, and raises `InputError`.
+        If `start` is before the start offset or after the high watermark, the call itself raises
+        `OffsetOutOfRange`, before the first batch. With `skip_damage`, skips damaged messages, and
+        calls `on_skipped` for each skipped range. A remote partition does not support that, and
+        raises `InputError`.
         """
 
     def read(
@@ -104,9 +105,9 @@ class ReadablePartition(Protocol):
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Returns the stored bytes of whole records, beginning with the record that contains
-        `offset`: at most `max_bytes`, but at least one record.
+        `offset`, or else with the next one: at most `max_bytes`, but at least one record.
 
-        Returns no bytes if `offset` is the high watermark.
+        Returns no bytes if there is no record at or after `offset`.
         """
 
     def get(self, offset: int) -> Message: ...
@@ -135,7 +136,7 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last returned message, by partition."""
+        """The offset from which each partition is read next, by partition number."""
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """Waits for the next messages, which are of one partition. Returns None if `timeout`
@@ -250,7 +251,8 @@ class ReadableLog(Protocol):
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
         This is much faster than `read`. Raises `NotFound`, in this call or at the first batch, if
-        no record begins at `start`, for example because it was removed.
+        a read cannot begin at `start`: its segment was removed, or it is inside a record or after
+        the durable end.
         """
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
@@ -267,7 +269,8 @@ class ReadableLog(Protocol):
     def segments(self) -> Sequence[SegmentInfo]: ...
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all current segments and the durable end. Both are of the same moment."""
+        """Returns the current segments and the durable end. The segments have all records before
+        that end, and may have more."""
 
     def durable_end(self) -> RecordId: ...
 
@@ -326,7 +329,8 @@ class ReadPins(Protocol):
         """Removes a pin. Idempotent."""
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""
+        """Removes pins. A pin that cannot be removed is left to expire, without an error; but an
+        error is raised if a remote store cannot be reached."""
 
     def active(self) -> list[Pin]:
         """Lists the pins of logs that have not expired."""
@@ -424,7 +428,7 @@ class ReadableAccessKeys(Protocol):
 
 
 class ReadableDamage(Protocol):
-    """The damage ledger of a store, which records every loss of data. Thread-safe."""
+    """The damage ledger of a store, which records losses of data. Thread-safe."""
 
     def ledger(self) -> Ledger:
         """Returns the whole ledger: all records, and the number of losses for which it had no
@@ -496,7 +500,7 @@ class ReadableStore(Protocol):
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
         """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
-        oldest first."""
+        partition by partition, and in each partition oldest first."""
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -517,7 +521,7 @@ class ReadableStore(Protocol):
         """Summarises a log from its files, without reading the records of its sealed segments."""
 
     def tier2_of(self, log: str) -> str:
-        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
+        """Returns the address of a log's Tier 2: a URL, or the path of a folder."""
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -541,7 +545,7 @@ class ReadableStore(Protocol):
         """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
 
     def close(self) -> None:
-        """Closes the store. Idempotent."""
+        """Closes the store, or only the connections to a remote store. Idempotent."""
 
     def __enter__(self) -> Self: ...
 

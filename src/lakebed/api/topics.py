@@ -1,7 +1,7 @@
 """The calls for topics: describing them, producing, fetching, and batch commits.
 
-Messages are sent as columns: lists with one item per message. If a column is left out, no message
-has that field.
+Messages are sent as columns: lists with one item per message. If `keys` or `headers` is left out,
+no message has any; without `timestamps_ms`, all messages get the current time.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages to append to `partition`; by default each to the partition of its key.
 
-    All messages of a request without a key go to one partition: the next in turn. With a
-    `producer`, `partition` is required if the topic has several.
+    Messages without a key go to the next partition in turn, all of a request to the same one. With
+    a `producer`, `partition` is required if the topic has several partitions.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -98,8 +98,8 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProduceQuery(Struct, frozen=True):
-    """Options for a request body of lines or of one message's bytes. A JSON or MessagePack body
-    has these options as fields."""
+    """Options for a request body of lines or of one message's bytes; `key` is only for the latter.
+    With a JSON or MessagePack body, they are refused: its fields have these options."""
 
     partition: int | None = None
     key: str | None = None
@@ -199,7 +199,7 @@ class StagedBatch(Struct, frozen=True, forbid_unknown_fields=True):
     """One or more Kafka record batches (version 2), in `data`, in a file or in an object."""
 
     data: bytes | None = None
-    path: str | None = None  # a file that the server can read
+    path: str | None = None  # absolute, on the server; only through the local socket
     bucket: str | None = None  # of an object of the store
     key: str | None = None
 
@@ -212,9 +212,9 @@ class StagedPartition(Struct, frozen=True, forbid_unknown_fields=True):
 class BatchCommit(Struct, frozen=True, forbid_unknown_fields=True):
     """Staged batches to append. For each partition, all batches are appended or none.
 
-    Each version of an application is committed only once. The versions increase: a version that is
-    not larger than the last committed one is reported as already committed, and nothing is
-    appended.
+    The versions of an application must increase. A partition commits each version only once: if the
+    version is not larger than the last one that the partition committed, nothing is appended to it,
+    and it is reported as already committed.
     """
 
     application: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -271,8 +271,8 @@ FETCH: Final = Operation(
 )  # fmt: skip
 FETCH_RAW: Final = Operation(
     "fetch_raw", "GET", "/v1/topics/{topic}/partitions/{partition}/records",
-    "Read complete records as stored in the log; their range is in Lakebed-Base-Offset, "
-    "Lakebed-Next-Offset, Lakebed-Start-Offset and Lakebed-High-Watermark",
+    "Read complete records as stored in the log; their range is in Lakebed-Base-Offset and "
+    "Lakebed-Next-Offset, that of the partition in Lakebed-Start-Offset and Lakebed-High-Watermark",
     bytes, query=RawFetchQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 OFFSET_FOR_TIME: Final = Operation(

@@ -255,9 +255,9 @@ class DamageLedger:
                 self._replace(ledger)
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
-        longer reports it. Durable when it returns the record. Raises `NotFound` if there is no
-        record with that id.
+        """Marks a damage record as acknowledged: `verify` then no longer reports it, and readers of
+        a topic skip its lost messages. Durable when it returns the record. Raises `NotFound` if
+        there is no record with that id.
         """
         with self._mutex:
             records = self._ledger.records

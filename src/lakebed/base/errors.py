@@ -8,9 +8,9 @@
     │   ├── NotFound        the named object does not exist
     │   └── AlreadyExists   the object to create already exists
     ├── RetryError          nothing is wrong with the call; wait and try again
-    │   ├── Busy            a bounded queue is full, or the call timed out
+    │   ├── Busy            something is in use or at its limit, or the call timed out
     │   ├── Locked          the store is locked, by another process or in this one
-    │   ├── NoSpace         the disk is full, or its free space is below the reserve
+    │   ├── NoSpace         the disk or a quota is full, or free space is below the reserve
     │   └── TooManyFiles    no file descriptor is left: nothing was read or written
     ├── OutcomeUnknown      the call may or may not take effect; check before repeating it
     ├── DataError           data on disk is not valid; repair or restore it
@@ -19,7 +19,7 @@
     │   └── UnknownVersion  a format version that this program cannot read
     ├── DiskError           the device or the file system failed; acknowledged data is safe
     │   ├── WriteFailed     a write, rename, unlink … failed and was not acknowledged
-    │   ├── SyncFailed      fsync failed: the bytes it covered never become durable
+    │   ├── SyncFailed      fsync failed: the bytes it covered may never become durable
     │   └── Poisoned        writes are refused because of an earlier failure
     └── Closed              the object was closed, or was opened before a fork
 
@@ -88,7 +88,9 @@ class RetryError(LakebedError):
 
 
 class Busy(RetryError):
-    """A bounded queue is full, or the call timed out before it was executed."""
+    """Something is in use or at its limit, for example a queue is full; or the call timed out
+    before it was executed.
+    """
 
 
 class Locked(RetryError):
@@ -96,7 +98,7 @@ class Locked(RetryError):
 
 
 class NoSpace(RetryError):
-    """The disk is full, or its free space is below the reserve."""
+    """The disk or a quota is full, a file is too large, or free space is below the reserve."""
 
 
 class TooManyFiles(RetryError):

@@ -1,8 +1,9 @@
 """Follows a log: returns records as they become durable, singly or in batches, and waits for more.
 
-The log wakes its followers; they never poll. No record is lost, repeated or reordered when segments
-are sealed, moved or removed. If retention removes records that a follower has not read, the
-follower raises an error instead of skipping them silently.
+The log wakes its followers; only a log that was opened read-only polls, because another process
+writes it. No record is lost, repeated or reordered when segments are sealed, moved or removed. If
+retention removes records that a follower has not read, the follower raises an error instead of
+skipping them silently.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Position_co = TypeVar("Position_co", covariant=True)
 
 
 class Cursor(Protocol[Taken_co, Position_co]):
-    """A position from which a log is read. Its methods never wait."""
+    """A position from which a log is read. Its methods never wait for new items."""
 
     @property
     def position(self) -> Position_co: ...
 
     def take(self) -> Taken_co | None:
-        """Returns at least one durable item after `position`, or None if there is none yet."""
+        """Returns at least one durable item from `position` on, or None if there is none yet."""
 
     def close(self) -> None:
         """Closes the cursor. Idempotent; any thread may call it."""

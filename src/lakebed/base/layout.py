@@ -100,7 +100,9 @@ class Layout(Generic[Record]):
             raise LayoutError(f"{record.__name__} is {self.size} bytes, but {size} are declared")
 
     def pack(self, value: Record) -> bytes:
-        """Returns the record's bytes. A value that does not fit its field raises `struct.error`."""
+        """Returns the record's bytes. A number that does not fit its field raises `struct.error`;
+        bytes are cut or filled with zeros to the length of their field.
+        """
         return self._struct.pack(*value)
 
     def pack_into(self, buffer: bytearray | memoryview, offset: int, value: Record) -> None:

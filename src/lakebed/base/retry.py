@@ -56,7 +56,9 @@ class Backoff:
         self._delay_ms = policy.delay_ms_first
 
     def next_ns(self) -> int:
-        """Returns the delay after another failure, which is longer each time up to the cap."""
+        """Returns the delay after another failure. Before jitter, it doubles each time up to the
+        cap.
+        """
         delay_ms = self._delay_ms
         self._delay_ms = min(delay_ms * 2, self._policy.delay_ms_max)
         return round(delay_ms * (1 - self._policy.jitter * self._random.random()) * NS_PER_MS)

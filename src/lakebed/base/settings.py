@@ -123,7 +123,7 @@ def load_settings(
 
 def read_file(file: Path) -> dict[str, Any] | None:
     """Returns the parsed TOML file, or None if it does not exist. Raises `BadConfig` if it is not a
-    regular file, may not be read, or is not valid TOML.
+    regular file, is too large, may not be read, or is not valid TOML.
     """
     data = _read_bytes(file)
     if data is None:

@@ -1,8 +1,8 @@
 """Sizes and durations as people write them: `64MiB`, `1.5GiB`, `5ms`, `2h`.
 
 A size is a whole number of bytes, a duration a whole number of nanoseconds; both fit a signed
-64-bit integer. Parsing is exact: text that is not a whole number in that unit is refused, never
-rounded. Formatting picks the largest unit that divides the value, so that
+64-bit integer. Parsing is exact: text that is not a whole number of bytes or nanoseconds is
+refused, never rounded. Formatting picks the largest unit that divides the value, so that
 
     parse_bytes(format_bytes(n)) == n        parse_duration_ns(format_duration_ns(n)) == n
 

@@ -1,13 +1,14 @@
-"""Decides when spare segment files are filled with zeros, and which spares may exist.
+"""Decides when file space is filled with zeros before records are written there, and how much.
 
-Filling a segment shortens every later sync of it, but all its bytes are written twice. So only the
-segments of busy logs are filled: immediately if the log's flushes are small, because small flushes
-gain the most; otherwise only while the log spends less than half of its time in flushes, because
-the writes would slow down a saturated log.
+A log (`aof`) fills its spare segment files. A topic partition (`keratin`) fills its active segment
+ahead of the records. Filling shortens every later sync there, but all bytes are written twice. So
+only busy logs and partitions do it: immediately if their flushes are small, because small flushes
+gain the most; otherwise only while they spend less than half of their time in flushes, because the
+writes would slow down a saturated log. Below, "log" also means a partition.
 
-- `decide_fill`: decides whether a spare segment is filled now;
+- `decide_fill`: decides whether a log fills space now;
 - `FlushShare`: measures how busy a log is;
-- `SpareBudget`: limits the bytes that the spare segments of all logs use.
+- `SpareBudget`: limits the bytes of spare segments and of zeros ahead of records, for all logs.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class FillDecision(Enum):
 
 
 def decide_fill(load: Load, *, has_begun: bool) -> FillDecision:
-    """Decides whether a spare segment is filled. If filling has begun, it continues even if the log
-    is no longer busy.
+    """Decides whether a log fills space now. If filling has begun, it continues even if the log is
+    no longer busy.
     """
     if not load.is_busy and not has_begun:
         return FillDecision.NO
@@ -93,11 +94,12 @@ class FlushShare:
 
 
 class SpareBudget:
-    """Limits the bytes that the spare segments of several logs use together.
+    """Limits the bytes that the spare segments and the zeros ahead of records of several logs use.
 
-    A spare counts with its full length from its creation until it is used as a segment or removed.
-    Busy logs have priority: after a busy log was refused a spare, logs that are not busy create no
-    spares and give up those they have, until a request of a busy log succeeds.
+    A spare counts with its full length from its creation until it is used as a segment or removed;
+    zeros in an active segment count until records cover them or the segment is no longer filled.
+    Busy logs have priority: after a busy log was refused, logs that are not busy create no spares
+    and give up those they have, until a request of a busy log succeeds.
     """
 
     def __init__(
@@ -118,11 +120,12 @@ class SpareBudget:
 
     @property
     def is_short(self) -> bool:
-        """Whether the last request of a busy log was refused because other spares use the bytes."""
+        """Whether the last request of a busy log was refused because others use the bytes."""
         return self._is_short
 
     def take(self, size: int, *, is_busy: bool) -> bool:
-        """Reserves `size` bytes for a spare if they are free, and returns whether it succeeded.
+        """Reserves `size` bytes for a spare or for zeros if they are free, and returns whether it
+        succeeded.
 
         A log that is not busy is also refused while `is_short`.
         """

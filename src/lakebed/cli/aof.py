@@ -1,7 +1,8 @@
 """`lakebed aof`: the logs of a store.
 
-Commands that only read take no lock and work while another process writes. Only `append` creates a
-log, and only `convert` writes files outside the store.
+Commands that only read work while another process writes, and take no lock, except `repair
+--dry-run`. Only `append` creates a log. Only `convert` writes files outside the store, apart from
+the objects of a Tier 2 that is elsewhere.
 """
 
 from __future__ import annotations
@@ -552,8 +553,8 @@ def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
 
 
 def _stream_id(store: ReadOnlyStore, log: str) -> int:
-    """Returns the stream id in `log.json`; 0 for a log that was last written before logs had
-    ids."""
+    """Returns the stream id of the log, from `log.json` or else from the name of the manifest log's
+    folder; 0 if neither has it."""
     from lakebed.aof.identity import OWN_FOLDER, find_identity
     from lakebed.aof.paths import LogPaths
     from lakebed.base.errors import NotFound

@@ -47,7 +47,7 @@ def verify(
         bool, typer.Option("--tier2", help="Also verify the objects of the log in Tier 2.")
     ] = False,
 ) -> None:
-    """Verify every checksum of a log: its segments on the local disk, in Tiers 0 and 1.
+    """Verify all segments of a log on the local disk, in Tiers 0 and 1, with their checksums.
 
     Segments that retention moved to the folder archive/ are verified too. Objects in Tier 2 are
     verified only with --tier2.

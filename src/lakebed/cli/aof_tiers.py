@@ -173,8 +173,9 @@ def migrate_tier2(
         str | None,
         typer.Argument(
             metavar="[URL]",
-            help="The new Tier 2: s3://bucket/prefix, file:///folder, a folder, or the word tier2 "
-            "for the folder tier2 in the root. Default: the Tier 2 of new logs.",
+            help="The new Tier 2: s3://bucket/prefix, file:///folder, the absolute path of a "
+            "folder, or the word tier2 for the folder tier2 in the root. Default: the Tier 2 of "
+            "new logs.",
         ),
     ] = None,
     delete: Annotated[
@@ -334,7 +335,8 @@ def _tier_totals(states: list[SegmentState]) -> dict[int, TierTotal]:
 
 
 class Failure(NamedTuple):
-    """The last attempt to compress, upload or hydrate a segment, if it failed, and the reason."""
+    """A kind of work (compression, upload or hydration) whose last attempt for a segment failed,
+    and the reason."""
 
     work: str
     reason_code: int

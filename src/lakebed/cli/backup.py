@@ -51,8 +51,8 @@ def backup(
         int | None,
         typer.Option(
             metavar="N",
-            help="After the backup, delete all but the newest N backups, unless the store is "
-            "damaged. Default: delete none.",
+            help="After the backup, delete all but the newest N backups, unless the backup found "
+            "damage in the store. Default: delete none.",
         ),
     ] = None,
     endpoint: Endpoint = "",
@@ -61,13 +61,13 @@ def backup(
 ) -> None:
     """Back up the whole store incrementally. Works while another process writes.
 
-    The segments of a log whose Tier 2 is outside the store, such as s3://..., are not copied: the
+    If the Tier 2 of a log is outside the store, such as s3://..., its objects are not copied: the
     command lists these places, and a restored store needs them.
 
-    The exit code is 65 if the store is damaged; the backup is still made, but --keep then removes
-    no older backup. With --list or --verify no backup is made: existing backups are listed, or one
-    of them is verified. The exit code is then 65 if a listed backup cannot be read, or the verified
-    one is damaged.
+    The exit code is 65 if damage in the store is found; the backup is still made, but --keep then
+    removes no older backup. With --list or --verify no backup is made: existing backups are listed,
+    or one of them is verified. The exit code is then 65 if a listed backup cannot be read, or the
+    verified one is damaged.
 
     \b
     Examples:
@@ -169,7 +169,7 @@ def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
 
 
 class UnreadableBackup(NamedTuple):
-    """A backup that cannot be read, because its catalogue is damaged."""
+    """A backup that cannot be read: its catalogue is damaged, or another version wrote it."""
 
     snapshot_id: str
     error: str

@@ -1,4 +1,4 @@
-"""The table of command groups. A group's module is imported when one of its commands is run.
+"""The table of command groups. A group's module is imported when the group is used.
 
 The table has the help texts that `lakebed --help` shows, so that this help imports no group.
 """
@@ -16,7 +16,8 @@ from lakebed.cli.help_page import simplify_help
 
 
 class Group(NamedTuple):
-    """A command group: its name, its help, and the module whose `app` has its commands."""
+    """A command group, or a single command such as `serve`: its name, its help, and the module
+    whose `app` has its commands."""
 
     name: str
     module: str

@@ -53,7 +53,11 @@ def check(context: typer.Context) -> None:
     root = run.require_root()
     settings = settings_of(root)
     path = root / FILE_NAME
-    source = f"{path}: no such file, defaults are used" if settings.file is None else f"{path}: ok"
+    source = (
+        f"{path}: no such file, settings come from the environment and the defaults"
+        if settings.file is None
+        else f"{path}: ok"
+    )
     run.output.show(
         Value("ok", True), Value("root", run.root), Value("file", settings.file), Text(source)
     )
@@ -80,7 +84,7 @@ def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tu
             {"path": run.root, "origin": run.place.origin, "exists": exists},
             f"{run.root} ({run.place.origin}{'' if exists else ', does not exist yet'})",
         ),
-        "file": (settings.file, str(settings.file or "none, defaults are used")),
+        "file": (settings.file, str(settings.file or "none")),
         "kernels": (
             {"kind": kind, "features": features},
             f"{kind} ({', '.join(features) or 'no features'})",

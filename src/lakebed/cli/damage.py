@@ -25,7 +25,8 @@ app = typer.Typer(
 def list_damage(context: typer.Context) -> None:
     """List recorded losses: which data was lost, where, how much, and where its bytes were saved.
 
-    The exit code is 65 if any loss is not acknowledged. Works while another process writes.
+    The exit code is 65 if any loss is not acknowledged, or was not recorded because the record of
+    losses is full. Works while another process writes.
 
     \b
     Examples:

@@ -55,8 +55,8 @@ def demo(
 ) -> None:
     """Start a node and use it: produce, consume, tier, land, query, kill, verify.
 
-    At the end the demo compares message counts; the exit code is 65 if they differ. Without Spark
-    or Java, the steps that use Spark are skipped.
+    The demo compares counts, such as those of acknowledged and of found messages; the exit code is
+    65 if any of them differ. Without Spark or Java, the steps that use Spark are skipped.
 
     \b
     Examples:

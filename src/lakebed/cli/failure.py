@@ -93,8 +93,8 @@ def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Returns whether `--json` is among the raw arguments. A usage error occurs before they are
-    parsed."""
+    """Returns whether `--json` is among the arguments before `--`, without parsing them: the
+    failure to report may be that they cannot be parsed."""
     return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 

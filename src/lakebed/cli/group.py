@@ -476,7 +476,7 @@ def _offsets_text(lease: HeldRange) -> str:
 
 
 def _beginning(data: bytes) -> str:
-    """Returns the first characters of a key or a value."""
+    """Returns the first bytes of a key or a value as text, with `…` if it is longer."""
     text = data[:_VALUE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
     return text + ("…" if len(data) > _VALUE_CHARACTERS_MAX else "")
 
@@ -505,7 +505,7 @@ GROUP_PARTITIONS = (
     _of_partition("exhausted", "exhausted"),
     _of_partition("settled_ahead", "acked ahead"),
 )
-"""Of pairs of a number and a partition."""
+"""The columns of a row: a partition's number and the state of the group in it."""
 
 LAGS = (
     Column("partition", lambda numbered: numbered[0], "partition"),

@@ -25,7 +25,8 @@ Read = Callable[[int], bytes]
 
 
 class BadLine(InputError):
-    """A line or a file cannot be a record. The lines before it were yielded."""
+    """A line or a file cannot be a record, or a line cannot be a message. The lines before it were
+    yielded."""
 
 
 def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:

@@ -26,9 +26,9 @@ _Handler = Callable[[int, FrameType | None], object]
 class HeldInterrupts:
     """Delays interrupts. Has no effect in other threads, because only the main thread gets them.
 
-    Interrupts that the process ignores (`nohup`) stay ignored. A handler that was installed before
-    (Spark's driver installs one that cancels its jobs) is called for an interrupt that is not
-    delayed.
+    If the process ignores interrupts, as background jobs of shell scripts do, they stay ignored. A
+    handler that was installed before (Spark's driver installs one that cancels its jobs) is called
+    for an interrupt that is not delayed.
     """
 
     def __init__(self) -> None:

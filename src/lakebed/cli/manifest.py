@@ -61,7 +61,10 @@ def inspect(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="Show at most N records.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=LIMIT_MAX, help="Show at most N records and damaged places."
+        ),
     ] = LIMIT_DEFAULT,
     type_name: Annotated[
         str | None,
@@ -189,6 +192,9 @@ def history(
 ) -> None:
     """Show the recorded history of one segment: every change, with its time.
 
+    If the oldest records were removed, the history begins with the state of the segment in the
+    oldest snapshot.
+
     \b
     Examples:
       Show the history of segment 3:
@@ -276,7 +282,7 @@ def state(
 
 
 def _look(manifest: ReadableManifestLog) -> Inspected:
-    """Reads the chunks and snapshots of a manifest log, without the records."""
+    """Returns a description of the chunks and snapshots; the caller adds the records to show."""
     from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 

@@ -155,8 +155,8 @@ def crc_text(crc64: int) -> str:
 
 
 def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
-    """Returns two columns for a time: as text, and in ms since 1970. Both are null if the
-    row has no time."""
+    """Returns two columns for a time: as text, and in ms since 1970. Both are null if the row has
+    no time; the text is also null for a time after the year 9999."""
 
     def text(row: object) -> str | None:
         time_ms = source(row)

@@ -1,9 +1,9 @@
 """Reads messages from lines, in batches: one message per line, without its newline.
 
-An empty line is an empty message. With a separator, a line is a key and a value. Memory is bounded
-by the largest message and one read. Lines are yielded as soon as they are available, so that a slow
-stream does not wait for a batch to fill. A line that cannot be a message raises an error with its
-line number, after the lines before it were yielded.
+Without a separator, a line is a value, which may be empty. With a separator, a line is a key, the
+separator and a value. Memory is bounded by the largest message and one read. Lines are yielded as
+soon as they are available, so that a slow stream does not wait for a batch to fill. A line that
+cannot be a message raises an error with its line number, after the lines before it were yielded.
 """
 
 from __future__ import annotations

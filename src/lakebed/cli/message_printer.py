@@ -1,8 +1,8 @@
-"""Prints messages as lines, optionally with columns before them, or as JSON.
+"""Prints messages as lines, optionally with columns and the key before the value, or as JSON.
 
-A line is the unchanged value and a newline. With `--json`, each line is an object for one message,
-so that a topic of any length can be processed as a stream. A key or a value that is not UTF-8 is
-printed as `key_base64` or `value_base64`.
+A line ends with the unchanged value, or the text for a missing value, and a newline. With `--json`,
+each line is an object for one message, so that a topic of any length can be processed as a stream.
+A key or a value that is not UTF-8 is then printed as `key_base64` or `value_base64`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class SharedStore(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Root:
-    """A store in a folder of this machine, and the option or variable that named the folder."""
+    """A store in a folder of this machine. `origin` is the option or the variable that named the
+    folder, or `default`."""
 
     path: Path
     origin: str
@@ -229,7 +230,7 @@ class Node:
         return f"{self.url.partition(':')[0]}://{address_of(self.url)}"
 
     def local(self, what: str) -> Root:
-        """Raises `Usage`, because the files of the store are on another machine."""
+        """Raises `Usage`, because only the machine of the node has the files of the store."""
         raise Usage(
             f"{what} needs the files of the store: run it on the machine of {self}, with --root DIR"
         )

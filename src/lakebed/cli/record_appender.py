@@ -27,8 +27,11 @@ class Appender:
         self.last: RecordId | None = None
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Appends all payloads. When the log accepts no more, flushes it, and waits for a segment
-        if needed; raises `WouldBlock` if that takes longer than `_WAIT_S` seconds."""
+        """Appends all payloads.
+
+        When the log accepts no more, flushes it with `finish`, and waits for a segment if needed;
+        raises `WouldBlock` if that takes longer than `_WAIT_S` seconds.
+        """
         while payloads:
             try:
                 done = self._log.append_records(payloads, ext_ids=self._ext_id)
@@ -42,7 +45,8 @@ class Appender:
     def finish(self) -> None:
         """Waits until all records are durable.
 
-        If the disk is full, raises `NotDurableYet`, which states which records are durable.
+        If that must be retried, for example because the disk is full, closes the store and raises
+        `NotDurableYet`, which states which records are durable.
         """
         try:
             self._log.flush()

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-# Printable for Python, but invisible: line and paragraph separators, and marks that reorder the
-# text around them.
+# Line and paragraph separators, and marks that reorder the text around them: they are escaped
+# whether or not `str.isprintable` accepts them.
 _INVISIBLE = frozenset(
     "\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -191,7 +191,7 @@ def plain(value: object) -> object:
 
 
 def cell_text(value: object) -> str:
-    """Formats a value as a cell of a table: `-` if it is None or empty."""
+    """Formats a value as a cell of a table: `-` if it is None or an empty list."""
     if value is None:
         return NONE
     if isinstance(value, bool):

@@ -49,7 +49,8 @@ def restore(
 ) -> None:
     """Restore a store from a backup into --root, which must be empty or not exist.
 
-    If the command is interrupted, run it again to continue.
+    If the command is interrupted, run it again to continue: with --snapshot and the same id, if
+    there is a newer backup by then.
 
     \b
     Examples:

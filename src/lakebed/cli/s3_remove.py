@@ -73,8 +73,8 @@ def rm(
 ) -> None:
     """Remove an object. In a versioned bucket this adds a delete marker, which hides the object.
 
-    With --version-id, that version is removed permanently. Removing a delete marker makes the
-    object visible again.
+    With --version-id, that version is removed permanently. Removing the delete marker that hides an
+    object makes its newest version visible again.
 
     \b
     Examples:

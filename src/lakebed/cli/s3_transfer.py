@@ -123,11 +123,11 @@ def get(
         ),
     ] = None,
 ) -> None:
-    """Get an object and verify every byte of it.
+    """Get an object, or with --range a part of it, and verify every byte.
 
-    FILE is replaced only when the whole object was received: if the object is damaged (exit code
-    65) or the command is interrupted, the old file stays. If the object is written to standard
-    output, the bytes before the damage are written.
+    FILE is replaced only when all of it was received: if the object is damaged (exit code 65) or
+    the command is interrupted, the old file stays. If the object is written to standard output, the
+    bytes before the damage are written.
 
     \b
     Examples:

@@ -50,8 +50,8 @@ HttpHost = Annotated[
     str | None,
     typer.Option(
         metavar="HOST",
-        help="The address on which to serve the HTTP API. Default: 127.0.0.1; other "
-        "addresses need TLS or --http-insecure.",
+        help="The address on which to serve the HTTP API. Default: 127.0.0.1. If other machines "
+        "can reach it, TLS or --http-insecure is needed.",
     ),
 ]
 HttpNames = Annotated[
@@ -60,7 +60,8 @@ HttpNames = Annotated[
         metavar="NAMES",
         help="Further host names under which clients reach the HTTP API, such as that of a proxy, "
         "separated by commas; * allows any name. Without TLS, the Host header of a request must "
-        "be one of them, localhost, this machine's host name, --http-host or an IP address.",
+        "be one of them, localhost or a name below it, this machine's host name, --http-host or an "
+        "IP address.",
     ),
 ]
 Http = Annotated[
@@ -142,7 +143,9 @@ S3Setting = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Check the settings, print them and where they come from, and exit."
+        "--dry-run",
+        help="Check all settings, print those of the node and of S3 and where they come from, and "
+        "exit.",
     ),
 ]
 
@@ -171,11 +174,11 @@ def serve(
 ) -> None:
     """Serve the buckets over S3 and the whole store over HTTP, until SIGTERM or Ctrl-C.
 
-    Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. The
-    first start creates an access key and prints it once, with instructions for connecting, unless
-    LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys create.
-    The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the TLS certificates and
-    the logging settings.
+    Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. If the
+    store has no access key, one is created and printed once, with instructions for connecting,
+    unless LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys
+    create. The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the TLS certificates
+    and the logging settings.
 
     \b
     Examples:
@@ -221,10 +224,8 @@ def _check_root(run: Invocation) -> None:
 
 
 def _node_options(given: Mapping[str, Any]) -> list[Option]:
-    """Returns the options that were given as settings of section [node].
-
-    Each argument has the name of its setting, and is None if it was not given.
-    """
+    """Returns an `Option` for each setting of section [node], with the value from `given`, which is
+    None if the option was not given."""
     from lakebed.base.config import field_names
     from lakebed.node.config import NodeConfig, Option
     from lakebed.store.settings import NODE_SECTION

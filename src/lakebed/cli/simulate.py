@@ -34,7 +34,12 @@ def simulate(
         typer.Option(metavar="N", min=0, help="The first seed. A seed determines the whole run."),
     ] = 1,
     steps: Annotated[
-        int, typer.Option(metavar="M", min=1, help="The number of steps in each run.")
+        int,
+        typer.Option(
+            metavar="M",
+            min=1,
+            help="The number of steps in each run. A number below 5 counts as 5.",
+        ),
     ] = 1000,
     minutes: Annotated[
         float | None,
@@ -93,7 +98,7 @@ def simulate(
 
     The exit code is 1 if a guarantee was violated. In that case the failing run is reduced to the
     steps that matter, and these are saved (not with --no-shrink or --replay). The last line printed
-    is the command that repeats the run.
+    is then the command that repeats the run.
 
     \b
     Examples:

@@ -72,7 +72,8 @@ def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Pos
         before, colon, after = text.rpartition(":")
         number = _number(before, option, text) if colon else None
         if number in positions:
-            raise InputError(f"{option} {shown(text)}: the partition is given twice")
+            what = "every partition" if number is None else "the partition"
+            raise InputError(f"{option} {shown(text)}: {what} is given twice")
         positions[number] = _number(after, option, text)
     return positions
 

@@ -114,7 +114,11 @@ Stream = Annotated[
 ]
 Interval = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="With --stream: the time between two commits."),
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="With --stream: commit new messages at most once in this time.",
+    ),
 ]
 StartOffsets = Annotated[
     str,
@@ -138,7 +142,7 @@ Checkpoint = Annotated[
     typer.Option(
         metavar="DIR",
         help="The folder for the checkpoint of the Spark query. Default: a folder in --root; "
-        "required if the store is given as a URL.",
+        "required with --endpoint, or if --root is a URL.",
     ),
 ]
 BatchSize = Annotated[

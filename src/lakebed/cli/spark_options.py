@@ -48,8 +48,9 @@ S3Endpoint = Annotated[
     typer.Option(
         metavar="URL",
         help="The URL of the S3 endpoint of a node. Its access key is taken from "
-        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY, else from the AWS_… variables. "
-        "Default: the job opens the store itself and serves it over S3 while it runs.",
+        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY, else from the AWS_… variables. Needed with "
+        "--endpoint if the job uses a bucket. Default: the job opens the store itself and serves "
+        "it over S3 while it runs.",
     ),
 ]
 FromOffset = Annotated[
@@ -105,8 +106,8 @@ KeepPartitions = Annotated[
     bool,
     typer.Option(
         "--keep-partitions",
-        help="Keep the partition number of each message. Default: choose the partition by the key, "
-        "or in turn for messages without a key.",
+        help="Keep the partition number of each message. Default: choose the partition by the "
+        "key, and spread messages without a key over all partitions.",
     ),
 ]
 Create = Annotated[

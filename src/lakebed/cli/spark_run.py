@@ -52,7 +52,7 @@ class StoreAccess(Enum):
     """How a job accesses the store."""
 
     READ = auto()
-    WRITE = auto()  # through the process that has it open
+    WRITE = auto()  # through the process that has it open, if there is one
     S3 = auto()  # through its S3 endpoint
 
 

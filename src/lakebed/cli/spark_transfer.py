@@ -239,7 +239,8 @@ def import_(
     """Publish messages from Parquet files. Each partition gets all its messages or none.
 
     The columns are value and, optionally, key, timestamp, headers and partition. The files of an
-    export can be imported as they are, and the messages keep their order.
+    export can be imported as they are; with --keep-partitions, the messages of each partition keep
+    their order.
 
     \b
     Examples:

@@ -106,7 +106,5 @@ def advised(error: Exception, log: str) -> Exception:
     elif isinstance(error, Missing):
         advice = f"Tier 2 has no such object: run lakebed aof repair {log} --tier2"
     else:
-        advice = (
-            "Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
-        )
+        advice = "check the network, and url and endpoint in section [aof_tier2], and try again"
     return type(error)(f"{error}; {advice}")

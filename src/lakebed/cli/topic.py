@@ -1,7 +1,7 @@
 """`lakebed topic`: the topics of a store.
 
-Commands that only read take no lock and work while another process writes. Only `create` and
-`produce --create` create a topic.
+Commands that only read work while another process writes, and take no lock, except `repair
+--dry-run`. Only `create` and `produce --create` create the topic that they name.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def repair(
 
     Undamaged messages keep their offsets. Losses are recorded, and readers stop at a loss until you
     acknowledge it with lakebed damage acknowledge. If topic.json is lost or damaged, it is written
-    again, with default settings and as many partitions as there are partition folders.
+    again, with default settings and all partitions up to the last one that has a folder.
 
     \b
     Examples:

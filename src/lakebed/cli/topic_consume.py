@@ -151,10 +151,10 @@ def consume(
 ) -> None:
     """Print messages, one per line. Works while another process writes.
 
-    By default only new messages are printed, as they arrive. With --from-beginning, --offset or
-    --since, the messages from there to the current end are printed, one partition after another.
-    With --follow, new messages are printed after them. With --json, each line is a JSON object for
-    one message.
+    Without --group, only new messages are printed by default, as they arrive. With --offset,
+    --since or --from-beginning, the messages from there to the current end are printed, one
+    partition after another. With --follow, new messages are printed after them. With --json, each
+    line is a JSON object for one message.
 
     \b
     Examples:

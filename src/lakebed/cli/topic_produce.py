@@ -41,7 +41,8 @@ PartitionOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Append to this partition. Default: choose it by the key, or in turn without a key.",
+        help="Append to this partition. Default: choose it by the key; without keys, batches of "
+        "lines go to the partitions in turn.",
     ),
 ]
 AckOption = Annotated[
@@ -69,9 +70,9 @@ def produce(
 ) -> None:
     """Append lines from standard input, one message per line, and wait until they are acknowledged.
 
-    Newlines are removed, and an empty line is an empty message. At a line that is too long for a
-    message, or that lacks the key separator, the command ends with an error that names the line;
-    the messages before it are kept.
+    Newlines are removed. Without --key-separator, an empty line is an empty message. At a line that
+    is too long for a message, or that lacks the key separator, the command ends with an error that
+    names the line; the messages before it are kept.
 
     \b
     Examples:
@@ -152,4 +153,4 @@ APPENDED = (
     Column("first_offset", lambda numbered: numbered[1].first_offset),
     Column("last_offset", lambda numbered: numbered[1].last_offset),
 )
-"""Of pairs of a number and a partition."""
+"""The members of a row: a partition's number and its `PartitionCount`."""

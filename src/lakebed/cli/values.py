@@ -27,7 +27,8 @@ def parse_moment_ns(text: str) -> int:
 
 
 def parse_moment_ms(text: str) -> int:
-    """Like `parse_moment_ns`, with ms instead of ns. Rounds up."""
+    """Parses ISO 8601 text (UTC by default), or a number of ms since 1970. Returns ms since 1970,
+    rounded up."""
     if _is_number(text, _MS_DIGITS_MAX):
         return int(text)
     moment_ns = -1 if text.isascii() and text.isdigit() else _parse_iso_ns(text, unit="ms")

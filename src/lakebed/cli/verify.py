@@ -36,10 +36,11 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Verify every checksum of the store: logs in all tiers, topics, groups, objects, access keys.
+    """Verify the whole store: logs in all tiers, topics, groups, objects and access keys.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
-    Changes nothing, unless --mark is given.
+    Reads the data and compares it with its checksums. The exit code is 65 if anything is torn,
+    corrupt or missing, if a recorded loss is not acknowledged, or if a part of the store could not
+    be checked. Works while another process writes. Changes nothing, unless --mark is given.
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 
     import lakebed
 
-    with lakebed.connect("data") as store:                     # through the socket in that folder
+    with lakebed.connect("data") as store:      # through the socket that its writer serves
         store.topic("orders").append_batch([b"..."]).result()
     with lakebed.connect("https://key:secret@host:9100") as store: ...
 

@@ -38,7 +38,7 @@ class RemoteAccessKeys:
         raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
 
     def disable(self, access_key: str) -> KeyInfo:
-        """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
+        """Disables a key: requests with it are refused. Has no effect on a disabled key."""
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:

@@ -4,7 +4,7 @@ An address is one of these:
 
 - a root folder: the client connects to its socket `lakebed.sock`, which is protected by file
   permissions alone;
-- `http://[key:secret@]host:port`, `https://…`.
+- `http[s]://[key:secret@]host[:port]`; without a port, 80 or 443.
 
 The credentials for a URL come from the arguments, else from the URL, else from the environment. The
 local socket needs none. Secrets never appear in error messages or representations.

@@ -9,7 +9,7 @@ from lakebed.client.caller import Caller
 
 
 class RemoteDamage:
-    """The damage ledger of a remote store, which records every loss of data. Thread-safe."""
+    """The damage ledger of a remote store, which records losses of data. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -24,6 +24,6 @@ class RemoteDamage:
         return [*self.ledger().records]
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
-        `NotFound` if there is no such record."""
+        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
+        longer reports it. Raises `NotFound` if there is no such record."""
         return self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id}).record

@@ -104,7 +104,7 @@ class RemoteTopicFollower:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last returned message, by partition."""
+        """The offset from which each partition is read next, by partition number."""
         return {number: follower.position for number, follower in self._followers.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:

@@ -24,7 +24,8 @@ RANGES_AT_ONCE = 100_000  # per request: some megabytes
 class RemoteGroup:
     """A consumer group of a remote store. Thread-safe.
 
-    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended. A
+    message that is already acknowledged or dead-lettered can be acknowledged again.
     """
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
@@ -93,23 +94,28 @@ class RemoteGroup:
                 return leased
 
     def ack(self, message: LeasedMessage) -> None:
-        """Acknowledges a message: it is not delivered again. Raises `StaleLease` if its lease has
-        ended."""
+        """Acknowledges a message: it is not delivered again.
+
+        Raises `StaleLease` if its lease has ended, unless the message is already acknowledged or
+        dead-lettered.
+        """
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """Acknowledges many messages.
 
-        Raises `StaleLease` if any of them is no longer leased. Messages that were leased in the
-        same call as that message are then not acknowledged either.
+        Raises `StaleLease` if the lease of a message has ended, unless the message is already
+        acknowledged or dead-lettered. Messages of the same partition that were leased in the same
+        call as that message are then not acknowledged either; others may be.
         """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
         """Acknowledges messages by their offsets, one lease after the other.
 
-        Raises `StaleLease` at the first lease that has ended: messages of earlier leases are then
-        acknowledged, those of this lease and later ones are not.
+        Raises `StaleLease` at the first lease that has ended, unless all its messages are already
+        acknowledged or dead-lettered: messages of earlier leases are then acknowledged, those of
+        this lease and later ones are not.
         """
         for part in _in_requests(held):
             self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
@@ -199,7 +205,7 @@ class RemoteGroup:
 
     def reset(self, *, partition: int | None = None) -> None:
         """Moves the group back to the oldest message, in one partition or (by default) in all: all
-        messages are delivered again."""
+        leases end, and all messages are delivered again."""
         self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     def seek(
@@ -211,9 +217,9 @@ class RemoteGroup:
         to_end: bool = False,
     ) -> None:
         """Moves the group to a position. Messages before it count as acknowledged; messages from it
-        on are delivered again.
+        on are delivered again. Leases end.
 
-        The position is `offset` in one partition; or, in each partition, the first message at or
+        The position is `offset` in `partition`; or, in each partition, the first message at or
         after `timestamp_ms`; or, with `to_end`, the end.
         """
         body = wire.SeekTo(
@@ -226,7 +232,8 @@ class RemoteGroup:
         return self.first_dead_letters(None)
 
     def first_dead_letters(self, max_messages: int | None) -> list[DeadLetter]:
-        """Lists up to `max_messages` dead letters, oldest first; all of them by default."""
+        """Lists up to `max_messages` dead letters, all if that is None: partition by partition, and
+        in each partition oldest first."""
         letters: list[DeadLetter] = []
         partition: int | None = 0
         offset: int | None = 0
@@ -244,8 +251,8 @@ class RemoteGroup:
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists one page of dead letters, starting at `offset` in a partition of the dead-letter
-        topic."""
+        """Lists one page of the dead letters of this group that were not sent back to the topic,
+        starting at `offset` in `partition` of the dead-letter topic."""
         query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
         return self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 

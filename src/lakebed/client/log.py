@@ -2,8 +2,9 @@
 `lakebed.aof.follower.Follower`.
 
 Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
-client verifies again. One page or batch is in memory at a time. After a lost response, an append is
-not sent again, and the caller cannot know whether the records were appended. Retention does not
+client verifies again. One page or batch is in memory at a time, or one whole segment if it has the
+interchange format. After a lost response, an append is not sent again, and the caller cannot know
+whether the records were appended. Retention does not
 wait for remote followers; pin the segments to keep them.
 """
 
@@ -182,7 +183,8 @@ class RemoteLog:
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
         This is much faster than `read`. Raises `NotFound`, in this call or at the first batch, if
-        no record begins at `start`, for example because it was removed.
+        a read cannot begin at `start`: its segment was removed, or it is inside a record or after
+        the durable end.
         """
         from lakebed.client.log_segments import read_spans
 
@@ -224,7 +226,8 @@ class RemoteLog:
         return self.segments_and_end()[0]
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all current segments and the durable end. Both are of the same moment."""
+        """Returns the current segments and the durable end. The segments have all records before
+        that end, and may have more."""
         listing = self._caller.call(wire.LOG_SEGMENTS, self._names)
         return tuple(listing.segments), RecordId(listing.durable_end)
 

@@ -1,7 +1,8 @@
 """Presents the folder of a remote manifest log as a disk, for the engine's own readers.
 
-A file is fetched in ranges when it is opened, and its bytes are kept only while the reader uses it.
-Opening a file that was removed after it was listed raises `NotFound`, as on a real disk.
+The first bytes of a file are fetched when it is opened, and kept while the reader uses the file;
+later bytes are fetched when they are read. Opening a file that was removed after it was listed
+raises `NotFound`, as on a real disk.
 """
 
 from __future__ import annotations

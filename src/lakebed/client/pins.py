@@ -65,7 +65,7 @@ class RemotePins:
         return self._caller.call(wire.RENEW_PINS, body=body).pin_ids
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""
+        """Removes pins. A pin that the server cannot remove is left to expire, without an error."""
         self._caller.call(wire.RELEASE_PINS, body=wire.ReleasePins(list(pin_ids)))
 
     def release(self, pin_id: str) -> None:

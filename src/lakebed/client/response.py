@@ -1,4 +1,5 @@
-"""Reads HTTP/1.1 responses from a socket. The size of the head and of the body is limited.
+"""Reads HTTP/1.1 responses from a socket. The size of a head is limited, and so is the size of a
+body, except of one that is read in pieces.
 
 Reading a response ends in one of three ways: it is complete; it is cut, because the connection
 ended early (raises `Failure`); or it is malformed, because it is not HTTP, is too long or is not

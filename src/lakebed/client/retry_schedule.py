@@ -1,9 +1,10 @@
 """Decides whether and when a failed call is retried. The caller does the waiting.
 
 A retry is safe if the call never reached the server, or if the server refused it because it is busy
-or not ready (then nothing was changed). After a lost response, a retry is safe only if repeating
-the operation changes nothing further. If a retry after a lost response is refused, the refusal says
-nothing about the earlier attempt, so the outcome of the call is unknown. Retries end at a deadline.
+or not ready (then nothing was changed). After a lost response, a retry is safe only if the call is
+repeatable: it does no harm to run it twice. If a retry after a lost response is refused, the
+refusal says nothing about the earlier attempt, so the outcome of the call is unknown. Retries end
+at a deadline.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class RetrySchedule:
         busy_s: float | None,
         random: Random,
     ) -> None:
-        """`retry_s` limits how long the call is retried; `busy_s`, if given, limits retries after
-        `Busy`."""
+        """`retry_s` limits how long the call is retried; `busy_s`, if given and shorter, limits
+        retries after `Busy`."""
         self._is_repeatable = is_repeatable
         self._until_ns = now_ns + round(retry_s * NS_PER_S)
         self._busy_until_ns = self._until_ns

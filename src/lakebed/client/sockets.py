@@ -1,7 +1,8 @@
 """Connects to a store and waits: the code that differs between the blocking and the asyncio client.
 
-`tools/asynced.py` generates `lakebed.aio.client` from the other modules of this package.
-`lakebed.aio.client.sockets` is written by hand and has the same functions for an event loop.
+`tools/asynced.py` generates most modules of `lakebed.aio.client` from other modules of this
+package. `lakebed.aio.client.sockets` is written by hand and has the same functions for an event
+loop.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def _why_unconnected(address: Address, error: OSError, timeout_s: float) -> tupl
             error.errno == socket.EAI_AGAIN,
         )
     if address.path and error.errno in (errno.ENOENT, errno.ECONNREFUSED):
-        return f"{address} is not served: no program has the store open for writing", True
+        why = "the store is not open for writing, or the program that has it open serves no socket"
+        return f"{address} is not served: {why}", True
     why = (error.strerror or str(error) or type(error).__name__).lower()
     return f"{address}: {why}", error.errno not in _UNHEALING

@@ -135,7 +135,7 @@ class RemoteStore:
         return find_manifest_log(self._caller, name)
 
     def tier2_of(self, log: str) -> str:
-        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
+        """Returns the address of a log's Tier 2: a URL, or the path of a folder."""
         return self._caller.call(logs.LOG_TIER2, {"log": log}).address
 
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
@@ -155,7 +155,7 @@ class RemoteStore:
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
         """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
-        oldest first."""
+        partition by partition, and in each partition oldest first."""
         return RemoteGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     def plan_topics(
@@ -213,7 +213,8 @@ class RemoteStore:
         return self._caller.call(admin.STATE)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Returns the counters by engine, then by log or partition, then by name."""
+        """Returns the counters by engine, then by the part that they count (such as a log, a
+        partition or a group), then by name."""
         return self._caller.call(admin.COUNTERS).counters
 
     def configuration(self) -> dict[str, dict[str, Any]]:

@@ -39,8 +39,9 @@ class RemoteStoredObjects:
         """Returns a page of versions whose keys begin with `prefix` and sort after `after`.
 
         `hlc` and `site_id`, if given, identify a version of the key `after`: the page then starts
-        with the versions of that key that are older than this version. With `only_current`, returns
-        only the newest version of each key, and no delete markers.
+        with the versions of that key that are older than this version. With `manifests`, each
+        version has its manifest. With `only_current`, returns only the newest version of each key,
+        and no delete markers.
         """
         query = wire.StoredVersionsQuery(
             prefix=prefix,
@@ -54,7 +55,10 @@ class RemoteStoredObjects:
         operation = wire.LIST_STORED_VERSIONS
         page = self._caller.call(operation, {"bucket": bucket}, query=query)
         if page.has_more and not page.versions:
-            raise BadAnswer(f"{operation.name}: the server returned the same page again")
+            raise BadAnswer(
+                f"{operation.name}: the server returned an empty page, although more versions "
+                "follow"
+            )
         return page
 
     def parts(

@@ -93,7 +93,7 @@ class RemoteTopic:
         timeout: float | None = None,
     ) -> AppendResult:
         """Appends messages to one partition: `partition` if given, else the partition of `key`,
-        else the next in turn.
+        else the next in turn. All messages get the same `key`.
 
         Waits for the acknowledgement. `result()` of the returned value returns the offset of the
         first message and the number of messages, or raises the error. The messages are stored only
@@ -127,8 +127,9 @@ class RemoteTopic:
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
         All pairs without a key go to one partition, the next in turn. All pairs are validated
-        before any of them is appended. Raises `PartlyAppended` if some partitions accepted their
-        messages and the queues of others were full.
+        before any of them is appended. If a partition refuses its append, for example because its
+        queue is full, the remaining partitions get none, and the call raises `PartlyAppended` if
+        earlier appends succeeded, otherwise the error.
         """
         pairs = list(messages)
         batches = []
@@ -185,8 +186,8 @@ class RemoteTopic:
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
-        an `application` has no effect.
+        """Appends staged batches to their partitions exactly once: nothing is appended to a
+        partition that already has this or a higher `version` of the `application`.
 
         See `lakebed.store.batch_commit`.
         """

@@ -1,4 +1,4 @@
-"""Receives large request bodies and writes them to the store.
+"""Receives request bodies that arrive in pieces, and writes them to the store.
 
 A body is collected into pieces. While a thread hashes, writes and syncs one piece, the next one is
 received, so at most two pieces of a request are in memory.

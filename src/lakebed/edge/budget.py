@@ -2,9 +2,10 @@
 
 A request is admitted or refused before its body is read. Above the server's total limit, a request
 is refused immediately (`Busy`). Each access key has its own limit, unless it is exempt; a request
-above that limit waits briefly for its turn. Memory is counted as the bytes of a body arrive, not by
-the length that the client announced, so a slow client holds little. Everything is released when the
-client has received the response or has disconnected.
+above that limit waits briefly for its turn. Memory is counted as the bytes of a body arrive, or as
+a fixed amount that the caller passes on admission, but not by the length that the client announced,
+so a slow client holds little. Everything is released once the response was sent or, if the client
+has disconnected, once the handler has ended.
 
 Nothing is kept in memory for an access key that has no current requests.
 """
@@ -59,15 +60,18 @@ class Budget:
         self.body_bytes = 0
 
     def count(self, access_key: str) -> int:
-        """Returns how many requests of an access key are admitted; waiting ones do not count."""
+        """Returns how many requests of an access key are admitted; waiting ones do not count.
+
+        Returns 0 for a key that is exempt from the limit per key.
+        """
         of_key = self._keys.get(access_key)
         return 0 if of_key is None else of_key.count
 
     def try_admit(self, caller: Caller, *, held_bytes: int = 0) -> Share | None:
         """Admits a request now, or returns None if its access key is at its limit.
 
-        `held_bytes` is how much of its body is already in memory. Raises `Busy` if the server is at
-        its limit of requests or of memory. The caller must `release` the share.
+        `held_bytes` is how much memory its body uses from the start. Raises `Busy` if the server is
+        at its limit of requests or of memory. The caller must `release` the share.
         """
         if self.requests >= self._requests_max:
             raise Busy(f"the server is running {self.requests} requests, its maximum; retry later")
@@ -105,7 +109,7 @@ class Budget:
             )
 
     def leave(self, access_key: str | None, held_bytes: int) -> None:
-        """Ends a request: stops counting it and its memory, and admits requests that wait.
+        """Ends a request: stops counting it and its memory, and admits waiting requests of its key.
 
         `access_key` is None if the caller is exempt from the limit per key.
         """
@@ -123,7 +127,8 @@ class Budget:
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
         """Waits until another request with the same access key ends, then admits this request.
 
-        Raises `Busy` if the request is not admitted within the time limit.
+        Raises `Busy` if the request is not admitted within the time limit, or if the server is at
+        its own limit when the request's turn comes.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(loop.create_future(), caller, held_bytes)

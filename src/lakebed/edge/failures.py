@@ -4,8 +4,9 @@
 - Failures that are not the client's fault are logged as `request_failed`, with that id. Failures
   that affect every request for a while (a full disk, a closing store) are logged at most once a
   second.
-- Requests that exceed a limit, are too slow, or are malformed are logged as `request_refused`, at
-  most once a second. A full log or queue is not logged: that is normal back-pressure for writers.
+- Requests that exceed a limit, and requests that the HTTP protocol code refuses, such as slow or
+  malformed ones, are logged as `request_refused`, at most once a second. A full log or queue is not
+  logged: that is normal back-pressure for writers.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class Failures:
         )
 
     def response(self, error: Exception, request: Request, share: Share | None) -> Response:
-        """Returns the response to a request whose handler raised `error`, and logs the failure.
+        """Returns the response to a failed request, and logs the failure if it has to be logged.
 
-        Re-raises `ClientGone`, because there is no client to respond to. `share` is the request's
-        share of the budget, or None if the request was not admitted.
+        `error` is what authentication, admission or the handler raised. Re-raises `ClientGone`,
+        because there is no client to respond to. `share` is the request's share of the budget, or
+        None if the request was not admitted.
         """
         if isinstance(error, ClientGone):
             raise error

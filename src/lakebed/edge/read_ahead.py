@@ -25,7 +25,8 @@ async def read_ahead(
 ) -> ReadAhead:
     """Reads the first piece in a thread, and returns a response body that reads the others.
 
-    `close` is called when the body is closed, or if the first piece cannot be read.
+    `close` is called once the body was closed and no read is running, or if the first piece cannot
+    be read.
     """
     body = ReadAhead(worker, pieces, close)
     try:

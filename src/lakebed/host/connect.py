@@ -6,7 +6,7 @@
 The first process to connect to a root opens it and serves its socket; later processes use that
 socket. While a writer is opening or closing a store, the root is locked but the socket does not
 exist; `connect` waits until this is over. If the process that holds the lock never serves a socket
-(a bare `AofManager`), `connect` raises `Locked`.
+(for example because it opened only an `AofManager`), `connect` raises `Locked`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def connect(
 
 
 def served(root: PathLike, *, retry_s: float) -> RemoteStore | None:
-    """Connects to the root's local socket; returns None if no process serves it now."""
+    """Connects to the root's local socket; returns None if no process serves it now, or if its
+    server is busy or shutting down."""
     address = address_of(root)
     with RemoteStore(address, retry_s=0) as probe:
         try:

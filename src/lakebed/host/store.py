@@ -51,10 +51,11 @@ class Store(store.Store):
     ) -> Self | ReadOnlyStore:
         """Opens a store for writing, and creates it if needed; with `read_only=True` for reading.
 
-        Opening for writing raises `Locked` if another process has the store open for writing.
-        Opening for reading takes no lock. Settings that are not passed as `config`, `topic_config`,
-        `group_config`, `object_config` or `tier_config` come from `lakebed.toml` and the
-        environment; if a `disk` is passed, they are the defaults. A writer serves the local socket
+        Opening for writing raises `Locked` if the store is already open for writing, in another
+        process or in this one. Opening for reading takes no lock. Settings that are not passed as
+        `config`, `topic_config`, `group_config`, `object_config` or `tier_config` come from
+        `lakebed.toml` and the environment; if a `disk` is passed, they are the defaults. Of those
+        that are passed, a read-only store uses only `tier_config`. A writer serves the local socket
         unless `serves` is false or a `disk` is passed.
         """
         if read_only:

@@ -1,7 +1,7 @@
 """The body of a request. The connection puts bytes in, and the handler reads them.
 
 A body buffers at most `Limits.read_ahead_bytes` plus one read of the socket. When the buffer is
-full, the connection stops reading from the socket until the handler has read the buffered bytes.
+full, the connection stops reading from the socket until the handler has read enough of it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ class Source(Protocol):
     """The method of the connection that a request body calls."""
 
     def want_body(self) -> None:
-        """Sends `100 Continue` if the client waits for it, and resumes reading from the socket.
+        """Sends `100 Continue` if the client waits for it and no response has begun.
 
-        The body calls it when the handler waits for bytes or has read some.
+        Also resumes reading from the socket, unless a buffer is full. The body calls it when the
+        handler waits for bytes or has read some.
         """
 
 
 class IncomingBody:
-    """A request body that is still being received while the handler reads it.
+    """A request body that may still be arriving while the handler reads it.
 
     `is_read` is true once the whole body was received and the handler has read all of it.
     """

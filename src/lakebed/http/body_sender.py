@@ -40,8 +40,9 @@ class Outlet(Protocol):
         """Waits until the transport's buffer is empty."""
 
     def plain_socket(self) -> socket.socket | None:
-        """Returns a duplicate of the socket, which the caller must close, or None if the connection
-        uses TLS.
+        """Returns a duplicate of the socket, which the caller must close.
+
+        Returns None if the connection uses TLS or has no socket.
         """
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
@@ -62,8 +63,9 @@ async def send_pieces(
 ) -> int:
     """Sends a response body and returns its size in bytes.
 
-    Raises `ShortBody` if the body does not have `length` bytes; None means any length. Also raises
-    `ClientGone`, and any error that iterating over `pieces` raises.
+    Raises `ShortBody` if the body does not have `length` bytes (None means any length), or if a
+    file is shorter than the range to send. Also raises `ClientGone`, and any error that iterating
+    over `pieces` or reading a file raises.
     """
     sent = 0
     async for piece in pieces:
@@ -155,7 +157,7 @@ async def _read_and_write(outlet: Outlet, part: FileSlice) -> None:
 
 
 async def close_pieces(body: object) -> None:
-    """Closes a response body that is an async generator, so that it releases its resources."""
+    """Closes a response body that has `aclose`, such as an async generator, to free resources."""
     close = getattr(body, "aclose", None)
     if close is not None:
         await close()

@@ -1,7 +1,7 @@
 """Decodes request bodies with `Transfer-Encoding: chunked`.
 
 The decoder is strict: sizes are hexadecimal digits only, and lines end in CR LF. Chunk extensions
-and trailers are checked for control bytes and then discarded; if they are too large, the body is
+and trailers are checked for valid syntax and then discarded; if they are too large, the body is
 malformed.
 """
 
@@ -69,7 +69,7 @@ class ChunkedReader:
             raise BadBody(f"chunked body: a line is longer than {_LINE_BYTES_MAX} bytes")
         line = self._line + data[at:end]
         if self._expected is _Expected.CONTENT_END and not b"\r\n".startswith(line):
-            raise BadBody("chunked body: a chunk has more data than its size line announces")
+            raise BadBody("chunked body: the data of a chunk is not followed by CR LF")
         if newline < 0:
             self._line = line
             return end

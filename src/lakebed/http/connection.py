@@ -5,10 +5,10 @@ buffered; while more than `Limits.pipelined_bytes` are buffered, the socket is n
 request starts when the previous response was passed to the transport and the transport accepts more
 data.
 
-A connection ends after a response if either side requests it, if the request was refused, or if the
-request's body was not read to its end. In the last two cases the server reads and drops the
-client's bytes for a while before it closes, because closing a socket that has unread bytes can
-discard the response.
+A connection ends after a response if either side requests it, if the server refused the request
+(`refusal`), or if the request's body was not read to its end. If the client may have sent bytes
+that were not read, the server reads and drops its bytes for a while before it closes, because
+closing a socket that has unread bytes can discard the response.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EMPTY = WholeBody(b"")
 
 
 class Phase(Enum):
-    """What a connection is waiting for. Each phase has its own timer."""
+    """What a connection is waiting for. The phase selects the timer that applies (`_timer_s`)."""
 
     IDLE = auto()  # waits for a request
     HEAD = auto()  # waits for more bytes of a request's head or small body
@@ -56,7 +56,8 @@ LINGERING, CLOSING = Phase.LINGERING, Phase.CLOSING
 class Connection(asyncio.Protocol):
     """One client connection. Runs in the event loop's thread.
 
-    It has a current request exactly while its phase is BUSY.
+    It has a current request while its phase is BUSY, and after it was lost or aborted until the
+    handler ends.
     """
 
     __slots__ = (
@@ -104,7 +105,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def socket(self) -> TransportSocket | None:
-        """The socket, or None once it is closed."""
+        """The socket, or None if the event loop no longer provides it."""
         try:
             transport_socket: TransportSocket | None = self._transport.get_extra_info("socket")
         except (RuntimeError, ValueError):  # raised by a loop that has ended
@@ -199,7 +200,10 @@ class Connection(asyncio.Protocol):
     # From bytes to requests.
 
     def _go_on(self) -> None:
-        """Handles buffered requests until one must wait for its handler or for more bytes."""
+        """Handles buffered requests until one must wait, for example for its handler.
+
+        After `Limits.pipelined_requests`, continues in the next turn of the loop.
+        """
         turns = self._server.limits.pipelined_requests
         while self._pending and self._is_ready():
             if not turns:
@@ -219,9 +223,10 @@ class Connection(asyncio.Protocol):
     def _take(self, data: bytes | bytearray) -> int:
         """Parses the request at the start of `data`, calls its handler, returns the bytes used.
 
-        Returns 0 if the request's head is incomplete, and the size of the head if only a small body
-        is. `data` is either the pending buffer, from which the used bytes are removed before the
-        handler is called, or newly received bytes.
+        Returns 0 if more bytes are needed first, the size of the head if only a small body is still
+        incomplete, and the size of `data` if the request is refused. `data` is either the pending
+        buffer, from which the used bytes are removed before the handler is called, or newly
+        received bytes.
         """
         if self._head is not None:
             return self._take_small_body(self._head, data)
@@ -323,7 +328,8 @@ class Connection(asyncio.Protocol):
     def _feed_body(self, data: bytes) -> int:
         """Passes bytes to the current request's body and returns how many belong to it.
 
-        Bytes after the end of the body belong to the next request.
+        Bytes after the end of the body belong to the next request. A body that has failed drops all
+        bytes.
         """
         body = self._body
         if body is None or body.is_complete:
@@ -337,9 +343,10 @@ class Connection(asyncio.Protocol):
         return used
 
     def want_body(self) -> None:
-        """Sends `100 Continue` if the client waits for it, and resumes reading from the socket.
+        """Sends `100 Continue` if the client waits for it and no response has begun.
 
-        The body calls it when the handler waits for bytes or has read some.
+        Also resumes reading from the socket, unless a buffer is full. The body calls it when the
+        handler waits for bytes or has read some.
         """
         self._note_body(0, was_waited_for=False)
         if self._wants_continue and not self._answering.has_begun:
@@ -367,7 +374,7 @@ class Connection(asyncio.Protocol):
         return len(request.body.whole or b"") if self._body is None else self._body.received_bytes
 
     def _balance(self) -> None:
-        """Pauses reading from the socket if the buffers are full, and otherwise resumes it."""
+        """Pauses reading from the socket if a buffer is full, and otherwise resumes it."""
         limits, body = self._server.limits, self._body
         is_full = (len(self._pending) > limits.pipelined_bytes and self._phase is not HEAD) or (
             body is not None and body.held_bytes > limits.read_ahead_bytes
@@ -385,7 +392,8 @@ class Connection(asyncio.Protocol):
     def next(self, *, keeps_alive: bool) -> None:
         """Ends the current request after its response was written or failed.
 
-        Then the connection waits for the next request, or closes if `keeps_alive` is false.
+        Then the connection waits for the next request, or lingers or closes if `keeps_alive` is
+        false.
         """
         body, self._body = self._body, None
         request, self._request = self._request, None
@@ -426,7 +434,10 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _refuse(self, refused: Refused) -> None:
-        """Responds with the refusal of a malformed request, then ends the connection."""
+        """Responds to a malformed or late request, or to a connection over the limit, and lingers.
+
+        No handler is involved.
+        """
         self._answering.refuse(refused)
         if self._out.is_open:
             self._linger()

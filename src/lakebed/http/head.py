@@ -2,10 +2,10 @@
 
 llhttp (through httptools) parses the headers and rejects bare CR or LF, folded lines, space before
 a colon, control bytes, lengths that are not plain numbers, and `Content-Length` together with
-`Transfer-Encoding`. This module also rejects requests that llhttp would accept: versions other than
-1.0 and 1.1, two spaces in a row in the request line, transfer encodings other than `chunked`, a
-repeated `Host`, a missing `Host` in HTTP/1.1, and a target that is neither a path nor a URL, except
-`OPTIONS *`. Only this module and `chunks` decide where a body ends, never llhttp.
+`Transfer-Encoding`. This module also rejects requests that llhttp would accept, such as those with
+a version other than 1.0 and 1.1, two spaces in a row in the request line, a transfer encoding other
+than `chunked`, a repeated `Host`, no `Host` in HTTP/1.1, or a target that is neither a path nor a
+URL, except `OPTIONS *`. Only this module and `chunks` decide where a body ends, never llhttp.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HeadReader:
     def read(self, data: bytes) -> Head:
         """Parses a complete head, up to and including the empty line.
 
-        Raises `Refused` if the head is invalid or too large.
+        Raises `Refused` if the head is invalid, too large or requires an unsupported feature.
         """
         line_end = data.find(b"\r\n")
         parts = data[:line_end].split(b" ")
@@ -207,10 +207,10 @@ def _expects_continue(version: str, expectation: str) -> bool:
 
 
 def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
-    """Returns the path and query of a request target that is a URL; `/` if it has no path.
+    """Returns the path and query of a request target that is a URL; a missing path becomes `/`.
 
     The target `*` is returned unchanged if the method is OPTIONS. Raises `Refused` for any other
-    target that is not a URL, or if the host in the URL differs from the `Host` header.
+    target that is not an HTTP URL, or if the host in the URL differs from the `Host` header.
     """
     if target == b"*" and method == b"OPTIONS":
         return target

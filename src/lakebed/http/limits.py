@@ -29,7 +29,7 @@ class Limits:
     linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # dropped before closing
     connections_max: int = bounded(10_000, minimum=1, maximum=1_000_000)
 
-    header_s: float = bounded(10.0, minimum=0.1, maximum=_DAY_S)  # for a whole head
+    header_s: float = bounded(10.0, minimum=0.1, maximum=_DAY_S)  # for a head or TLS handshake
     keep_alive_s: float = bounded(75.0, minimum=0.1, maximum=_DAY_S)  # between requests
     body_idle_s: float = bounded(30.0, minimum=0.1, maximum=_DAY_S)  # between bytes of a body
     write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # until the client receives a byte
@@ -42,5 +42,5 @@ class Limits:
 
     @property
     def head_bytes_max(self) -> int:
-        """The maximum size of a request's head: request line and headers."""
+        """The maximum size of a request's target and headers together."""
         return self.url_bytes_max + self.header_bytes_max

@@ -4,8 +4,9 @@ An existing socket file is replaced, so the caller must make sure that no server
 Any other kind of file at the path is kept, and `bind` raises an error. The permissions of the
 socket file are the only access control, and are set before a client can connect.
 
-The address of a Unix socket is at most 108 bytes. A longer path is reached through the descriptor
-of its folder, as `/proc/self/fd/<descriptor>/<name>`. Child programs do not inherit the sockets.
+The address of a Unix socket has at most 108 bytes, with its terminating zero. A longer path is
+reached through the descriptor of its folder, as `/proc/self/fd/<descriptor>/<name>`. Child programs
+do not inherit the sockets.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _KINDS = {
 def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
     """Creates a Unix socket at the path and listens on it.
 
-    Replaces an existing socket file. Raises `AlreadyExists` if the path is any other kind of file.
+    Replaces an existing socket file. Raises `AlreadyExists` if the path is any other kind of file,
+    and `BadName` if the file's name is too long.
     """
     path_text = os.fspath(path)
     try:

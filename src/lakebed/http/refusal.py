@@ -1,5 +1,5 @@
-"""Error responses of the HTTP server itself: to malformed requests, to connections over the limit,
-and to requests whose handler failed.
+"""Error responses of the HTTP server itself: to malformed, unsupported, too large or too slow
+requests, to connections over the limit, and to requests whose handler failed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from lakebed.http.response import Response
 
 
 class Refused(InputError):
-    """A request is malformed, too large or too slow, or there are too many connections. The
-    connection responds with `status` and closes.
+    """A request is malformed, unsupported, too large or too slow, or there are too many
+    connections. The connection responds with `status` and closes.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -24,14 +24,14 @@ class Refused(InputError):
 
 
 class Refusal(NamedTuple):
-    """A request that gets an error response from the HTTP server itself: its status and reason."""
+    """An error response of the HTTP server itself: its status, its reason and the request."""
 
     status: int
     reason: str
     request_id: str
     request: (
         Request | None
-    )  # None if its head could not be parsed; otherwise its body is malformed or its handler failed
+    )  # None if no handler was called; otherwise its body is malformed or its handler failed
 
 
 def plain_text(refusal: Refusal) -> Response:

@@ -9,8 +9,8 @@ from lakebed.base.errors import InputError, LakebedError
 
 
 class ClientGone(LakebedError):
-    """The client closed the connection or was cut off for being too slow, or the response was sent
-    before the whole request body was read.
+    """The client closed the connection, or the server cut it off (for example because it was too
+    slow), or the response was sent before the whole request body was received.
     """
 
 
@@ -21,11 +21,12 @@ class BadBody(InputError):
 class RequestBody(Protocol):
     """The body of a request, which can be read once, in the event loop's thread.
 
-    If the handler does not read all of it, the connection closes after the response.
+    If `whole` is None and the handler does not read all of the body, the connection closes after
+    the response.
     """
 
     length: int | None  # as announced, or None if chunked
-    whole: bytes | None  # the body, if all of it was received before the handler was called
+    whole: bytes | None  # the body, if it is small and was received before the handler was called
 
     async def read(self) -> bytes | bytearray:
         """Returns the next piece, or b"" at the end. Raises `ClientGone` or `BadBody`."""
@@ -92,7 +93,7 @@ class Request:
         self.id = request_id  # 16 hexadecimal digits; handlers return it to the client
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
-        self.received_ns = received_ns  # monotonic, at the end of the head
+        self.received_ns = received_ns  # monotonic, when the handler was called
         self.label: RequestLabel | None = None  # set by the handler
         self.is_gone = False  # the client closed the connection or its sending side
         self.is_hurried = False  # the client is gone or the server shuts down: wait for no new data
@@ -100,11 +101,14 @@ class Request:
         self.on_hurry: Callable[[], None] | None = None  # called in the loop's thread
 
     def at_end(self, give_back: Callable[[], None]) -> None:
-        """Registers a callback that runs once the response was sent or the client is gone."""
+        """Registers a callback that runs once the handler has ended and the response was sent.
+
+        If the client is gone, the callback does not wait for the response to be sent.
+        """
         self._at_end.append(give_back)
 
     def end(self) -> None:
-        """Runs the callbacks registered with `at_end`. The connection calls it. Idempotent."""
+        """Runs the callbacks registered with `at_end`, each only once. The server calls it."""
         while self._at_end:
             self._at_end.pop()()
 

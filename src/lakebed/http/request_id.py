@@ -1,4 +1,4 @@
-"""Request ids: 16 hexadecimal digits, unique within a process and most likely across processes."""
+"""Request ids: 16 hexadecimal digits, unique within a server and most likely across servers."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Responder:
         self._server.run(self._finish(request, result))
 
     def refuse(self, refused: Refused) -> None:
-        """Sends the refusal of a request whose head could not be parsed."""
+        """Sends the refusal of a connection, or of a request for which no handler was called."""
         self._send_refusal(
             Refusal(refused.status, refused.reason, self._server.request_ids.take(), None)
         )

@@ -26,8 +26,10 @@ ResponseBody = Buffer | AsyncIterable[Piece]
 class Response:
     """A response that a handler returns.
 
-    A body that comes in pieces is sent with chunked encoding unless `length` is set. No body is
-    sent to a HEAD request or with status 204 or 304; then `length` only sets Content-Length.
+    A body that comes in pieces is sent with chunked encoding unless `length` is set. To an HTTP/1.0
+    client, a body without `length` is sent plainly, and the connection is closed after it. No body
+    is sent to a HEAD request or with status 204 or 304; then `length` only sets Content-Length,
+    which a 204 never has.
     """
 
     __slots__ = ("body", "closes", "headers", "length", "status")

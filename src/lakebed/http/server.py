@@ -42,10 +42,11 @@ from lakebed.http.response_head import date_line
 from lakebed.http.tls import TlsFiles
 
 Done = Callable[[Request | None, int, int, int, int], None]
-"""A callback after each response.
+"""A callback after each response, also if the client was gone (then with status 499).
 
-Its arguments are the request (None if malformed), the status, the bytes of the request body
-received, the bytes of the response body sent, and the duration in ns.
+Its arguments are the request (None if it was refused before a handler was called), the status, the
+bytes of the request body received, the bytes of the response body sent (0 if the response failed
+part-way), and the duration in ns (0 if the request is None).
 """
 
 BACKLOG = 1024
@@ -63,7 +64,7 @@ _log = logging.getLogger(__name__)
 class Server:
     """An HTTP server. Its owner calls `listen`, `listen_unix`, `serve_socket`, `drain` and `close`.
 
-    Its connections use the other public members.
+    Its connections use most of the other public members.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ PathLike = str | os.PathLike[str]
 
 
 class BadCertificate(InputError):
-    """The files cannot be read, or are not a certificate and its private key."""
+    """The files cannot be read, or are not a certificate and its unencrypted private key."""
 
 
 class TlsFiles:

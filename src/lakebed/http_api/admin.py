@@ -1,4 +1,4 @@
-"""Handlers for health, counters and jobs."""
+"""Handlers for health, the OpenAPI document, counters and jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from lakebed.version import VERSION
 
 
 async def health(service: Service, _call: Call) -> Health:
-    """Reports that the server accepts calls, without accessing the store. Needs no access key."""
+    """Reports whether the server is running (`ok`) or shutting down (`draining`).
+
+    It does not access the store, and the caller needs no access key.
+    """
     return Health("draining" if service.is_draining else "ok", VERSION)
 
 
@@ -52,7 +55,7 @@ async def start_work(service: Service, call: Call) -> JobState:
 
 
 async def get_work(service: Service, call: Call) -> JobState:
-    """Returns the state of a job. If the request asks for it, waits until the job ends.
+    """Returns the state of a job, after waiting up to `wait_ms` for the job to end.
 
     The wait ends early if the client disconnects or the server shuts down.
     """

@@ -1,8 +1,8 @@
 """Routes, authenticates, admits and runs one request of the HTTP API.
 
 Errors become problem documents, including errors of the HTTP protocol itself; `edge.failures`
-decides which are logged. Every call is counted by its operation and the first digit of its status.
-`HANDLERS` is the table of the handlers of all operations.
+decides which are logged. Every call is counted by its operation and the first digit of its status,
+or as `gone` if its client disconnected. `HANDLERS` is the table of the handlers of all operations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the handlers of operations that call one method of the store, such as `Topic.describe`.
+"""Makes the handlers of operations that call one method of the store, such as `Topic.groups`.
 
 The definition of such an operation names the class and the method in `target`. Its handler finds
 the object that the request is for, calls the method and encodes the result. An object that is

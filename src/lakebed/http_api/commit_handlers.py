@@ -35,7 +35,8 @@ async def commit_batches(service: Service, call: Call) -> Committed:
 def staged_by_partition(document: BatchCommit, *, is_local: bool) -> dict[int, list[Staged]]:
     """Returns the staged batches of a request, by partition.
 
-    Raises `Refused` if a batch has no source, several sources, or a source that is not allowed.
+    Raises `Refused` if a partition is listed twice, or if a batch has no source, several sources,
+    or a source that is not allowed.
     """
     batches: dict[int, list[Staged]] = {}
     for part in document.partitions:

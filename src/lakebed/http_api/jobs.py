@@ -101,8 +101,11 @@ class Jobs:
         return [job.described() for job in self._jobs.values()]
 
     def start(self, kind: str, arguments: Arguments) -> JobState:
-        """Starts a job. Raises `Busy` if too many jobs are running, and `InputError` if the kind is
-        unknown."""
+        """Starts a job.
+
+        Raises `InputError` if the kind is unknown, `Closed` after `close` or `cut`, and `Busy` if
+        too many jobs are running.
+        """
         if kind not in self._kinds:
             kind_names = ", ".join(self.kinds()) or "none"
             raise InputError(

@@ -1,4 +1,6 @@
-"""Authenticates requests on a TCP port: HTTP Basic with an access key of the store and its secret.
+"""Authenticates requests on a TCP port: HTTP Basic with an access key and its secret.
+
+The key is one of the store's, or the one in the server's environment (the first credentials).
 
 The response does not reveal why a request was refused: an unknown key, a disabled key and a wrong
 secret get the same message after the same comparison. A refusal is logged with the client's address

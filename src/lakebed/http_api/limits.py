@@ -10,15 +10,17 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class ApiLimits:
-    """Limits of the HTTP API. Requests above them are refused with a retryable error.
+    """Limits of the HTTP API.
 
+    A request is refused with a retryable error if it would exceed the number of requests (of one
+    access key: only after a short wait), of calls that wait for a thread, of body bytes or of jobs.
     Requests that wait for messages count too.
     """
 
     requests_max: int = bounded(4_000, minimum=1, maximum=1_000_000)  # at a time
     key_requests_max: int = bounded(1_000, minimum=1, maximum=1_000_000)  # of one access key
     body_bytes_max: int = bounded(256 * MIB, minimum=64 * KIB, maximum=TIB)  # of all bodies
-    streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # of one streamed body
+    streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # per streamed body
     threads_max: int = bounded(16, minimum=1, maximum=1_000)  # for blocking calls
     waiting_max: int = bounded(
         1_000, minimum=1, maximum=1_000_000

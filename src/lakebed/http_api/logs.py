@@ -1,4 +1,4 @@
-"""Handlers that open, describe and seal logs, and set their watermark.
+"""Handlers that open and seal logs and set their watermark, and the lookup of the log of a call.
 
 Only `open_log` creates a log; for all other calls, an unknown name is an error. The requests of an
 open log share its flushes.
@@ -32,9 +32,9 @@ _MS_PER_S: Final = 1000
 class Flushes:
     """Flushes one log for all requests that wait for its records, at most once at a time.
 
-    Requests that arrive during a flush share the next flush. So a log uses one thread, however many
-    clients append to it, and one sync wakes all requests whose records it made durable. Use it only
-    in the event loop's thread.
+    Requests that arrive during a flush share the next flush. So durable appends to a log use one
+    thread, however many clients append, and one sync wakes all requests whose records it made
+    durable. Use it only in the event loop's thread.
     """
 
     def __init__(self, log: Aof) -> None:

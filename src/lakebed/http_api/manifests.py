@@ -1,10 +1,10 @@
-"""Serves the files of manifest logs to remote readers.
+"""Serves the files of manifest logs (records of all changes of a log's segments) to remote readers.
 
-Files are sent exactly as stored, including the chunk that is being written. The reader verifies
-them by their checksums, as a reader of the folder does. Nothing is opened for writing or repaired.
+Files are sent exactly as stored, including the one that is being written. The reader verifies them
+by their checksums, as a reader of the folder does. Nothing is opened for writing or repaired.
 
-A name from a request never becomes part of a path: it is parsed as a manifest file name, and the
-path is built from the parsed number.
+A file name from a request never becomes part of a path: it is parsed as a manifest file name, and
+the path is built from the parsed number.
 """
 
 from __future__ import annotations

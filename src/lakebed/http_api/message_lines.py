@@ -4,8 +4,9 @@
 
 A text value is stored as its UTF-8 bytes, null deletes the key, and any other JSON is stored as its
 compact text. `key_base64`, `value_base64` and `headers_base64` are for binary data. Headers are an
-object, or a list of pairs if a name is repeated. Responses use the same form; stored JSON is
-returned as text, because the log does not distinguish it from text.
+object, or a list of pairs if a name is repeated. Responses use the same form, with further fields
+such as `partition` and `offset`; stored JSON is returned as text, because the log does not
+distinguish it from text.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def _is_text(data: bytes | None) -> bool:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Decodes UTF-8 text. Returns None if the data is not UTF-8."""
+    """Decodes UTF-8 text. Returns None if the data is None or not UTF-8."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """Handlers of objects that stream bytes, or need more than one commit.
 
-A small object is handled as a whole. A large object is received and sent in pieces, so memory is
+A small object is stored as a whole. A large object is received and sent in pieces, so memory is
 bounded. The store verifies each piece before it is sent.
 """
 
@@ -61,8 +61,11 @@ async def put_object(service: Service, call: Call) -> ObjectInfo:
 
 
 def _content_of(call: Call) -> Content:
-    """Returns the content fields of a new object. The request's Content-Type applies unless the
-    query has one."""
+    """Returns the content fields of a new object.
+
+    If the query has no content type, the request's Content-Type applies, unless it is a mere
+    default such as `application/octet-stream`.
+    """
     fields = {name: getattr(call.query, name) for name in _CONTENT}
     body_type = call.request.headers.get("content-type")
     if fields["content_type"] is None and body_type is not None and call.media not in _NO_TYPES:

@@ -31,15 +31,16 @@ _POSITIONS: Final = frozenset({"offset", "start", "first"})  # query fields that
 _REASONS: Final = {
     400: "The request is not valid; nothing was changed",
     401: "The access key is missing, wrong or disabled",
-    403: "The request comes from a page of another site, or uses a name that is not the node's",
+    403: "The request comes from a page of another site, uses a Host that is not a name of the "
+    "node, or changes a reserved bucket",
     404: "Something that the request names does not exist",
-    405: "The path does not support this method",
+    405: "The path does not support this method, or the version is a delete marker",
     409: "The request conflicts with the current state",
     412: "A condition of the request is not met",
     413: "The request exceeds a size limit",
     415: "The operation does not accept a body of this type",
     416: "The position is out of range",
-    429: "Too many requests: retry later",
+    429: "Too many requests, or a queue is full: retry later",
     500: "The store failed: see its log",
     502: "The object store of Tier 2 failed",
     503: "The store is closing, or cannot serve the request now: retry later",
@@ -269,7 +270,10 @@ def _problem(status: int, schemas: _Schemas) -> Schema:
 
 
 def statuses_of(operation: Operation[Any]) -> list[int]:
-    """Returns the error statuses that an operation may respond with."""
+    """Returns the error statuses that the document lists for an operation.
+
+    Others are possible: for example, a request from another site's page gets a 403.
+    """
     statuses = {400, 405, 500, *operation.errors}
     if not operation.is_public:
         statuses |= {401, 429, 503}

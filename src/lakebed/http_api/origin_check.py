@@ -8,9 +8,10 @@ the request. But it also sends headers about the origin that a page cannot set:
   addresses are always allowed, and over TLS the certificate replaces this check.
 - `Origin`, if sent, must be the node's own, and `Sec-Fetch-Site` must not name another site,
   unless the user follows a link.
-- A `POST` needs a `Content-Type` that no form can send: a page may send a form to any site, and an
-  old browser does not send its origin. For other methods that change something, a browser first
-  asks the target site for permission (CORS), which the node never gives.
+- A `POST` must not have a `Content-Type` that a form can send, and needs another one if it has a
+  body: a page may send a form to any site, and an old browser does not send its origin. For other
+  methods that change something, a browser first asks the target site for permission (CORS), which
+  the node never gives.
 
 The local socket needs no such check, because pages cannot reach it.
 """
@@ -41,7 +42,7 @@ class OriginCheck:
     def __init__(self, names: str = "", *, listens_on: str = "localhost") -> None:
         """Allows `localhost`, the machine's name, `listens_on` and `names` as names of the node.
 
-        `names` are separated by commas; `*` allows any name.
+        `names` are separated by commas; `*` allows any `Host`.
         """
         self._configured = frozenset(
             filter(None, (name.strip().lower() for name in names.split(",")))

@@ -141,7 +141,8 @@ def _read_request(call: Call, data: bytes, topic: StoreTopic, *, now_ms: int) ->
         case _:
             if call.request.raw_query:
                 raise Refused(
-                    "query parameters cannot be combined with a JSON body; set its fields instead"
+                    "query parameters cannot be combined with a JSON or MessagePack body; set its "
+                    "fields instead"
                 )
             return call.decoded(data, Produce)
 

@@ -117,8 +117,9 @@ class _Columns:
 def _batches(log: ReadLog, page_request: PageRequest) -> Generator[RecordBatch, None, None]:
     """Reads the batches of one page.
 
-    A segment in Tier 1 or 2 is read through the log's own reader, which keeps it open. A segment in
-    Tier 0 is opened for this page, and only the part that fits on the page is scanned.
+    A page that begins in a segment of Tier 1 or 2 is read through the log's own reader, which keeps
+    the segment open. For other pages, segments are opened for this page alone, and little more than
+    what fits on the page is scanned.
     """
     if _is_cold(log, page_request.start):
         yield from log.read_batches(page_request.start, page_request.end)

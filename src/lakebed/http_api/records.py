@@ -3,8 +3,8 @@
 A batch is checked as a whole before its first record is appended, so an invalid request changes
 nothing. If the log refuses a batch part-way, the error has the ids of the records that were
 appended. Records that are queued but cannot be written because the disk is full become durable when
-there is space, so the call waits. If that takes too long, it raises `NotDurableYet`, with their
-ids.
+there is space, so a call that has to make them durable waits. If that takes too long, it raises
+`NotDurableYet`, with their ids.
 """
 
 from __future__ import annotations
@@ -115,7 +115,12 @@ def _durable_s(timeout_ms: int) -> float:
 async def _until_durable(
     service: Service, call: Call, opened: OpenLog, batch: _Batch, *, timeout_s: float
 ) -> None:
-    """Waits until the batch is durable. Raises `NotDurableYet` if it stays queued for too long."""
+    """Waits until the batch is durable.
+
+    Raises `NotDurableYet` if it stays queued for too long, or if the log is closed, the client
+    disconnects or the server shuts down first. Raises the error of a failed flush that the log does
+    not retry.
+    """
     log, last = opened.log, RecordId(batch.record_ids[-1])
     try:
         return await opened.flushes.until_durable(service, last)
@@ -141,8 +146,8 @@ async def _append_all(
 ) -> None:
     """Calls `append`, and again after each change of the log, until it succeeds.
 
-    Raises the last `WouldBlock` if `timeout_s` pass first, the client disconnects, or waiting does
-    not help.
+    Raises the last `WouldBlock` if `timeout_s` pass first, the client disconnects, the server shuts
+    down, or waiting does not help.
     """
     deadline_s = changes.deadline_s(timeout_s)
     while True:
@@ -162,7 +167,8 @@ async def _read_append(call: Call) -> logs.AppendRecords:
     if raw is None:
         if call.request.raw_query:
             raise Refused(
-                "query parameters cannot be combined with a JSON body; set its fields instead"
+                "query parameters cannot be combined with a JSON or MessagePack body; set its "
+                "fields instead"
             )
         return await call.document(logs.AppendRecords)
     query: logs.AppendQuery = call.query

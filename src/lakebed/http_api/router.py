@@ -42,8 +42,8 @@ class Router:
     def find(self, method: str, raw_path: bytes) -> tuple[Operation[object], Mapping[str, str]]:
         """Returns the operation for a method and a path, and the names in the path.
 
-        Raises `NoSuchPath` or `NoSuchMethod`. A HEAD request is routed as GET; its response has no
-        body.
+        Raises `NoSuchPath` or `NoSuchMethod`, or `Refused` if a name is not UTF-8. A HEAD request
+        is routed as GET; its response has no body.
         """
         node, names = self._walk(raw_path)
         operation = node.operations.get("GET" if method == "HEAD" else method)

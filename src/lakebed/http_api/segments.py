@@ -7,9 +7,9 @@ bytes.
 Invariants:
 
 - No byte after the durable end is sent.
-- The bytes of one response come from one file: the file is kept open, and after opening it the
-  handler checks that it is still the current file. If an object is replaced while it is
-  being sent, the response is cut short.
+- The bytes of one response come from one file: the file is kept open. After opening a topic's file,
+  the handler checks that compaction has not replaced it. If an object is replaced while it is being
+  sent, the response is cut short.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
-    """Opens the segment in the tier where it is now. Raises `NotFound` if that is not `tier` (None
-    means any tier), and `Busy` if the segment moves at each attempt.
+    """Opens the segment in the tier where it is now.
+
+    Raises `NotFound` if the segment does not exist or is not in `tier` (None means any tier), and
+    `Busy` if it moves at each attempt.
     """
     for _ in range(_TRIES):
         info = _find(log, segment_id)

@@ -56,7 +56,7 @@ class Service(Worker):
             running_max=self.limits.jobs_max,
             kept_max=self.limits.jobs_kept,
         )
-        self.draining = asyncio.Event()  # waiting handlers respond when it is set
+        self.draining = asyncio.Event()  # set once the shutdown has begun, for `health`
         self.lease_queues = LeaseQueues()
         self.bodies = BodyPump(self, BodyPlaces(large_max=LARGE_MAX))
         self._lake: Lake | None = None
@@ -72,8 +72,9 @@ class Service(Worker):
         return self._lake
 
     def check_threads(self) -> None:
-        """Raises `Busy` if too many calls wait for a thread. The app calls it before each
-        request."""
+        """Raises `Busy` if too many calls use or wait for a thread. The app calls it before each
+        operation that is not public.
+        """
         if self.call_count >= self.limits.threads_max + self.limits.waiting_max:
             raise Busy(
                 f"{self.call_count} calls use or wait for a thread, the maximum; retry later"

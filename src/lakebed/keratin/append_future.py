@@ -31,7 +31,8 @@ class AppendFuture:
         """Waits for the acknowledgement and returns the base offset and the message count.
 
         Raises the append's error if it failed. Raises `OutcomeUnknown` after `timeout` seconds: the
-        append may still succeed.
+        append may still succeed. The time-out does not apply while this thread commits the queued
+        appends itself.
         """
         return self._ticket.wait(timeout)
 
@@ -61,8 +62,8 @@ class AppendFuture:
     def add_done_callback(self, callback: Callable[[AppendFuture], None]) -> None:
         """Calls `callback` with this future when the append is done, or now if it is done already.
 
-        The callback runs in the thread that completes the append. It must be quick, because other
-        appends of the same commit are completed after it.
+        The callback runs in the thread that completes the append, or in the caller's if the append
+        is done already. It must be quick, because callbacks of other appends run after it.
         """
         self._ticket.when_done(lambda: callback(self))
 

@@ -2,8 +2,8 @@
 
 The last message of each key, in all segments of the pass, is kept. Messages without a key and
 control records are kept too. If the last message of a key is a tombstone, it is removed once its
-segment is old enough. No message of that key is left then, because its older messages are removed
-before the tombstone or together with it.
+segment is old enough. No older message of that key is left then, because those are removed before
+the tombstone or together with it.
 
 A batch record is kept unchanged if every message in it survives. Otherwise its survivors become
 plain records.

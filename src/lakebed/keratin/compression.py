@@ -3,9 +3,9 @@
     inflate(compress(data, Compression.ZSTD), Compression.ZSTD, bytes_max=64 << 20)
 
 Decompression is bounded: data that would inflate to more than `bytes_max` is refused with
-`TooLarge`, even if it claims to be smaller. No more than `bytes_max` is allocated (plus zstd's
-window, at most 128 MiB of address space). Incomplete data, or data with bytes after its end, raises
-`Corrupt`. Partial output is never returned.
+`TooLarge`, even if it claims to be smaller. No output buffer is larger than `bytes_max`; zstd also
+allocates its window, at most 128 MiB of address space. Incomplete data, or data with bytes after
+its end, raises `Corrupt`. Partial output is never returned.
 
 The codecs are those of cramjam, which the extra `lakebed[codecs]` installs. Without it, every
 compression except `NONE` raises `CodecMissing`.

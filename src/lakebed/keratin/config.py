@@ -55,7 +55,7 @@ class TopicConfig:
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
     """Maximum time that a busy partition waits for more appends to write together."""
     queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
-    """Maximum number of queued appends; further appends wait."""
+    """Maximum number of queued appends; further appends wait, or are refused as busy."""
     request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
     """Maximum size of an append."""
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
@@ -67,7 +67,7 @@ class TopicConfig:
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
     """Time between two writes of the manifest while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """About how many bytes of the active segment are read when a partition is opened."""
+    """About how many bytes of the active segment are read, at most, when a partition is opened."""
     zero_fill: bool = True
     """Write zeros ahead of the end of a busy partition, which makes its syncs faster."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)

@@ -37,7 +37,7 @@ class ProducerFenced(InputError):
 
 
 class OutOfOrderSequence(InputError):
-    """The sequence is neither the producer's next one nor that of a remembered message.
+    """The sequence is neither the producer's next one (0 in a new epoch) nor a remembered one.
 
     Either earlier messages of this producer are missing, or these messages were appended so long
     ago that they are not recognised as sent again.

@@ -1,8 +1,8 @@
 """Writes zeros ahead of a busy partition's end, so that the syncs of its appends are short.
 
 The filler works in steps, with its own file handle, some distance ahead of the writer. The writer
-waits for a step only if it reaches the range that the step is filling. The zeros are only an
-optimization and do not change the contents: a log ends where zeros begin.
+waits for a step only if it reaches the range that the step is filling, or seals the segment. The
+zeros are only an optimization and do not change the contents: a log ends where zeros begin.
 
 Invariants:
 - a step never writes where there are records, or where records will be written before the step
@@ -48,7 +48,7 @@ _REFUSED_NS = NS_PER_S
 class Filler:
     """Writes zeros ahead of the records of one partition.
 
-    The writer calls `begin`, `reach` and `end`; the runner calls `step`.
+    The writer calls `begin`, `reach`, `check` and `end`; the runner calls `step`.
     """
 
     def __init__(
@@ -131,7 +131,10 @@ class Filler:
             raise Poisoned("sync", self._paths.folder, why=str(self._failure))
 
     def end(self) -> None:
-        """Stops filling. When this returns, nothing more is written to the segment. Idempotent."""
+        """Stops filling, after a running step has ended. Idempotent.
+
+        When this returns, the filler writes nothing more to the segment.
+        """
         while True:
             with self._mutex:
                 self._base_offset = None

@@ -43,7 +43,8 @@ class PartitionCursor:
         """Returns the next durable messages, or None if there are none at or after `position` yet.
 
         Raises `OffsetOutOfRange` if retention removed messages that were not taken, or if
-        `position` is after the high watermark; and `Closed` if the partition is closed.
+        `position` is after the high watermark; `Corrupt` at damage; and `Closed` if the partition
+        is closed.
         """
         batch = next(self._batches, None)
         while batch is None:

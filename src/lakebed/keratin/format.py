@@ -67,7 +67,7 @@ class Manifest(NamedTuple):
     open_segments_max: u16
     reserved: u16  # 0
     active_base_offset: u64
-    next_offset: u64  # the next offset to assign, when this was written
+    next_offset: u64  # the offset after the last durable message, when this was written
     segment_count: u32  # the number of sealed segments that follow
 
 
@@ -75,7 +75,7 @@ class ManifestSegment(NamedTuple):
     """The entry of one sealed segment in `manifest.bin`."""
 
     base_offset: u64
-    last_offset: u64  # the offset of its last message
+    last_offset: u64  # the last of its offsets, even if there is no message left at it
     log_bytes: u64  # the size of its `.log`
     index_bytes: u64  # the size of its `.idx`
 
@@ -126,7 +126,10 @@ class IndexEntry(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """An entry of a `.tidx` file: the largest timestamp in the segment up to one record."""
+    """An entry of a `.tidx` file: the largest timestamp in the segment up to one record.
+
+    The last entry of a sealed segment has the segment's last offset, and so its largest timestamp.
+    """
 
     timestamp_ms: u64  # the largest of all records up to and including this one
     relative_offset: u32  # the record's offset minus the segment's base offset
@@ -136,8 +139,8 @@ class TimeEntry(NamedTuple):
 class DurableEnd(NamedTuple):
     """The file `durable_end`: how far readers in other processes may read.
 
-    It is written after each sync of the log, and is not synced itself. If its boot id is not the
-    current one, it is only a lower bound.
+    It is written after each sync of the log, and is itself synced only when the partition is opened
+    and closed. If its boot id is not the current one, it is only a lower bound.
     """
 
     magic: Annotated[bytes, Raw(8)]  # "KDUREND", zero

@@ -160,7 +160,7 @@ def decode_headers(block: Buffer) -> HeadersBlock:
     """Decodes a headers block.
 
     A malformed block is always `Corrupt`, never `Torn`: the checksum of its record is right, so the
-    record was written completely.
+    record was written completely. Raises `UnknownVersion` if a newer release wrote the block.
     """
     if not block:
         return _EMPTY

@@ -16,8 +16,8 @@ Invariants:
   will be in the log exactly once;
 - a version is in the ledger only after all its batches are durable in the log, and `commit.bin` is
   removed only after the ledger is durable;
-- if a commit fits into one segment, all its messages become visible to readers at the same time;
-  other appends wait while a commit is appended.
+- if a commit fits into one segment and is not interrupted, all its messages become visible to
+  readers at the same time; other appends wait while a commit is appended.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class IdempotentCommits:
     def resume(self) -> None:
         """Completes an interrupted commit when the partition is opened, before callers can use it.
 
-        If the commit cannot be completed yet, the problem is logged and the next commit tries
-        again.
+        If that fails with a `RetryError` or a `DataError`, the problem is logged and the next
+        commit tries again. Other errors are raised.
         """
         with self.turn():
             try:

@@ -67,8 +67,8 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
     """Reads and decodes `topic.json`.
 
     Raises `NotFound` if the topic does not exist, `Corrupt` if the topic exists but its
-    `topic.json` is missing or damaged, `UnknownVersion` if a newer release wrote it, and
-    `BadConfig` if a setting is wrong.
+    `topic.json` is missing or damaged or its folder is a symbolic link, `UnknownVersion` if a newer
+    release wrote the file, and `BadConfig` if a setting is wrong.
     """
     path = paths.identity
     check_topic_folder(disk, paths)

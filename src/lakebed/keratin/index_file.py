@@ -114,7 +114,7 @@ def decode_time_index(data: Buffer, *, path: PathLike, base_offset: int) -> list
 def position_for(places: Sequence[IndexEntry], relative_offset: int) -> int:
     """Returns the position of the last indexed record at or before that offset.
 
-    Returns the position of the segment's first record if no such record is indexed.
+    Returns `RECORDS_START` if no such record is indexed.
     """
     index = bisect_right(places, relative_offset, key=lambda entry: entry.relative_offset)
     return places[index - 1].position if index else RECORDS_START

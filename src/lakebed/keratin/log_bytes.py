@@ -40,7 +40,7 @@ _START = re.compile(
 
 PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record is cut short by the end of the file",
+    Stop.CUT: "a record is cut short, or its length is wrong",
     Stop.BAD_HEADER: "these bytes are not a record",
     Stop.BAD_CHECKSUM: "a record has a wrong checksum",
 }
@@ -83,7 +83,10 @@ class LogBytes:
 
     @property
     def records_start(self) -> int:
-        """The position of the first record: the end of the header, whose length may vary."""
+        """The position of the first record: the end of the header, whose length may vary.
+
+        If the header is damaged, that of a header without additional fields.
+        """
         if self._records_start is None:
             try:
                 self._records_start = self.header().header_length
@@ -121,8 +124,8 @@ class LogBytes:
         """Searches for the next good record after damage, at or after `position`.
 
         Only a whole record whose offset is in `[least_offset, limit_offset)` counts. Returns a run
-        with that record alone, or None if none is found within `FIND_COST_BYTES_MAX`. Raises
-        `UnknownVersion` if the record has a newer format version.
+        with that record alone, or None if there is none before `end`, or none is found within
+        `FIND_COST_BYTES_MAX`. Raises `UnknownVersion` if the record has a newer format version.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:

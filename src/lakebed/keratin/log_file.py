@@ -35,7 +35,8 @@ def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogH
     """Decodes the header of the segment that begins at `base_offset`.
 
     `data` holds the first `HEADER_BYTES_MAX` bytes of the file, or all of them if there are fewer.
-    Raises `Torn` if the header is cut short, and `Corrupt` if it is not the header of this segment.
+    Raises `Torn` if `data` is shorter than `LOG_HEADER`, `Corrupt` if it does not begin with a good
+    header of this segment, and `UnknownVersion` if a newer release wrote it.
     """
     if len(data) < LOG_HEADER.size:
         raise Torn("the log is shorter than its header", path=path, offset=0, found=len(data))

@@ -5,8 +5,9 @@ The log is not changed.
 - A sealed log, whose length is known from the manifest, must consist of whole records in order, and
   must end exactly at that length. Otherwise it is corrupt.
 - In an unsealed log, bad bytes followed by good records are corrupt. Bad bytes with no good record
-  after them are torn, unless they lie below the confirmed end; then they are corrupt. Zeros after
-  the last record are the end of the log.
+  after them are torn, unless they begin below the confirmed end; then they are corrupt. Zeros after
+  the last record are the end of the log, which is corrupt if it ends below the confirmed end.
+- A batch record that cannot be decoded is corrupt, even if the checksum of its record is right.
 - A damaged header is corrupt if records follow it, if the log is sealed, or if its confirmed end is
   not 0; otherwise it is torn.
 - A header or record of an unsupported version raises `UnknownVersion`.
@@ -66,7 +67,7 @@ class LogInspection:
     verdict: Verdict
     header_error: DataError | None
     good_ranges: tuple[GoodRange, ...]
-    damages: tuple[LogDamage, ...]  # followed by good records, or in a sealed log
+    damages: tuple[LogDamage, ...]  # followed by good records, in a sealed log, or a bad batch
     tail: LogDamage | None  # bad bytes of an unsealed log with no good record after them
     record_count: int
     control_count: int

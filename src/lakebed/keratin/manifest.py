@@ -1,7 +1,8 @@
 """The file `manifest.bin`: the sealed segments, offsets and settings of a partition.
 
 It is always replaced as a whole. It is only a shortcut: the records in the logs are authoritative,
-and without a manifest recovery finds all segments and offsets by scanning the logs.
+and without a manifest recovery scans all logs that exist. A start offset within a segment is lost
+then: the partition begins with its oldest segment.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def encode_manifest(manifest: PartitionManifest) -> bytes:
 def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
     """Decodes a manifest; raises `Torn` or `Corrupt` if it is damaged.
 
-    The file is replaced atomically, so even `Torn` means damage, not an unfinished write.
+    The file is replaced atomically, so even `Torn` means damage, not an unfinished write. Raises
+    `UnknownVersion` if a newer release wrote it.
     """
     if len(data) < MANIFEST_HEADER.size + MANIFEST.size:
         raise Torn("the manifest is cut short", path=path, offset=0, found=len(data))
@@ -142,7 +144,7 @@ def _is_flipped(header: ManifestHeader, data: Buffer) -> bool:
 def load_manifest(disk: Disk, path: PathLike) -> PartitionManifest:
     """Reads and decodes the manifest.
 
-    Raises `NotFound` if there is no manifest, and `DataError` if it is damaged.
+    Raises `NotFound` if there is no manifest, and the errors of `decode_manifest`.
     """
     data = read_file(disk, path, size_max=MANIFEST_BYTES_MAX)
     return decode_manifest(data, path=path)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Header
 
-NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal ms: consumer groups deliver it only then
+NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal ms: groups do not deliver it before
 
 
 class Message(NamedTuple):

@@ -96,7 +96,8 @@ class MessageBatch(ABC):
 class PlainMessages(MessageBatch):
     """The messages of plain records. `run` holds the position of each value and headers block.
 
-    Headers blocks are decoded on access, which raises `Corrupt` if a block is malformed.
+    Headers blocks are decoded on access, which raises `Corrupt` if a block is malformed, and
+    `UnknownVersion` if it has a newer version.
     """
 
     __slots__ = ("_path", "run")
@@ -257,7 +258,8 @@ class PackedMessages(MessageBatch):
 def key_of_block(block: memoryview | bytes) -> bytes | None:
     """Returns the key in a headers block, or None if it has no key.
 
-    This is fast if the block has no user headers. Raises `Corrupt` if the block is malformed.
+    This is fast if the block has a key and no user headers. Raises `Corrupt` if the block is
+    malformed, and `UnknownVersion` if it has a newer version.
     """
     data = bytes(block)
     key = _key_alone(data)

@@ -453,12 +453,13 @@ class Partition:
         return self._writer.producer_count
 
     def forget_producers(self) -> int:
-        """Forgets producers that wrote nothing for `producer_ms`; returns how many it forgot."""
+        """Forgets old producers and returns how many: see `PartitionWriter.forget_producers`."""
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:
-        """Saves a checkpoint if enough was written since the last one. Errors are only logged.
+        """Saves a checkpoint if one is due: see `PartitionWriter.is_checkpoint_due`.
 
+        Errors are only logged.
         The state is copied between two commits, and is then written to disk while appends continue.
         """
         if self._writer.is_checkpoint_due:

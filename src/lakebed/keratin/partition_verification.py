@@ -1,9 +1,11 @@
 """Verifies a whole partition without changing it: its manifest, logs and indexes.
 
-The logs are authoritative. A manifest or an index that does not match them is a problem that is
-fixed when the partition is opened, not a loss. Missing logs are losses, also that of the newest
-segment, which the manifest and the published durable end name. While a writer is running,
-the newest segment is verified only up to the durable end, because later bytes may be half written.
+The logs are authoritative. A manifest or an index that does not match them is a problem, not a
+loss. Opening the partition rebuilds a bad manifest, and indexes that are missing or have a bad
+header. Wrong index entries may stay; readers verify those that they use to find messages. Missing
+logs are losses, also that of the newest segment, which the manifest and the published durable end
+name. While a writer is running, the newest segment is verified only up to the durable end, because
+later bytes may be half written.
 
 Verification has three steps, which may run at different times: `plan_partition` lists the segments,
 `check_segment` checks one of them, and `join_partition` combines the results.
@@ -54,7 +56,11 @@ class SegmentVerification:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionVerification:
-    """The result of verifying a partition. Opening the partition fixes `problems`."""
+    """The result of verifying a partition.
+
+    `problems` were found before the segments were read. Opening the partition fixes them, unless
+    its folder is missing.
+    """
 
     name: str
     start_offset: int
@@ -77,7 +83,10 @@ class PartitionVerification:
 
     @property
     def lost_offsets(self) -> tuple[tuple[int, int], ...]:
-        """The ranges `[first, next)` of offsets in which messages may be lost."""
+        """The ranges `[first, next)` of offsets in which messages may be lost.
+
+        Messages lost at the end of an unsealed log, after its last good record, are not included.
+        """
         ranges: list[tuple[int, int]] = []
         for index, segment in enumerate(self.segments):
             if segment.inspection is not None:
@@ -95,10 +104,10 @@ class PartitionVerification:
 
 
 class SegmentPiece(NamedTuple):
-    """One segment to check, and the facts about its partition that the check needs."""
+    """One segment to check, and what the check needs to know about its partition."""
 
     base_offset: int
-    listed: ManifestSegment | None  # its manifest entry; None if it is not sealed
+    listed: ManifestSegment | None  # its manifest entry; None if it is not listed as sealed
     published: DurableEnd | None
     is_live: bool  # whether a writer may be running
 
@@ -118,7 +127,11 @@ class PartitionPlan(NamedTuple):
 def verify_partition(
     disk: Disk, paths: PartitionPaths, *, is_live: bool = False
 ) -> PartitionVerification:
-    """Verifies every byte of a partition. `is_live` means that a writer may be running."""
+    """Verifies every byte of a partition.
+
+    `is_live` means that a writer may be running: the newest segment is then verified only up to the
+    durable end.
+    """
     plan = plan_partition(disk, paths, is_live=is_live)
     return join_partition(plan, [check_segment(disk, paths, piece) for piece in plan.segments])
 
@@ -180,7 +193,10 @@ def verify_segment(
 
 
 def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> SegmentVerification:
-    """Verifies every byte of a segment, and its indexes."""
+    """Verifies every byte of a segment, and its indexes.
+
+    While a writer may be running, an unsealed segment is verified only up to the durable end.
+    """
     base, is_sealed = piece.base_offset, piece.listed is not None
     path = paths.segment(base, SegmentFile.LOG)
     inspection, problems = None, []

@@ -5,7 +5,7 @@ runs of each producer are remembered. A message whose sequence falls into a run 
 log. Sequences count to 2^31 and start over, as in Kafka.
 
 Invariant: each message is stored exactly once, provided that its producer resends unacknowledged
-messages before it sends new ones.
+messages before it sends new ones, and was not forgotten since it sent them first.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def extended(runs: Runs, new: ProducerRun) -> Runs:
 class Producers:
     """Remembers the last runs of consecutive messages of each producer of a partition.
 
-    So it recognises messages that are sent again. Only the partition's writer uses it.
+    So it recognises messages that are sent again. Not thread-safe: recovery fills it, and then only
+    the partition's writer uses it.
     """
 
     def __init__(self, runs: Iterable[ProducerRun] = ()) -> None:
@@ -168,7 +169,8 @@ def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:
 def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[ProducerRun]:
     """Decodes a `.producers` file; raises `Torn` or `Corrupt` if it is damaged.
 
-    The file is replaced atomically, so even `Torn` means damage, not an unfinished write.
+    The file is replaced atomically, so even `Torn` means damage, not an unfinished write. Raises
+    `UnknownVersion` if a newer release wrote it.
     """
     if len(data) < PRODUCERS_HEADER.size:
         raise Torn(

@@ -23,7 +23,8 @@ _STRICT = DamagePolicy(skip=False)
 def run_in(data: Buffer, *, name: str) -> Run | None:
     """Returns the records in `data`, or None if `data` is empty.
 
-    Raises `Corrupt`, with `name` as the path, if the bytes are not contiguous whole records.
+    Raises `Corrupt`, with `name` as the path, unless the bytes are contiguous whole records with
+    right checksums and rising offsets.
     """
     view = memoryview(data).toreadonly().cast("B")
     if not len(view):
@@ -41,7 +42,8 @@ def run_in(data: Buffer, *, name: str) -> Run | None:
 def batches_in(data: Buffer, *, start: int, end: int, name: str) -> Iterator[MessageBatch]:
     """Yields the messages in `data` with offsets in `[start, end)`.
 
-    Raises `Corrupt`, with `name` as the path, if the bytes are not contiguous whole records.
+    Raises `Corrupt` like `run_in`, and also if a batch record cannot be decoded. Raises
+    `CodecMissing` if the codec of a batch record is not installed.
     """
     run = run_in(data, name=name)
     if run is not None:

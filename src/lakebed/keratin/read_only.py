@@ -5,9 +5,10 @@
 
 The partition may be read up to the end that its writer published in `durable_end`, and no further:
 later messages may vanish in a crash, and their offsets may be assigned again. If the machine was
-restarted after the writer published the end, or if the file is missing, the partition ends before
-its first bad record, but never before the published end. A writer publishes the end when it opens
-the partition, before it appends, so bytes that are not durable are never taken for messages.
+restarted after the writer published the end, or if the file is missing or damaged, the partition
+ends before its first bad record, but never before the published end. A writer publishes the end
+when it opens the partition, before it appends, so bytes that are not durable are never taken for
+messages.
 
 The manifest lists the segments. Segments that it does not list (because they are newer, or because
 the manifest is damaged) are found in the folder and read up to their first bad record.
@@ -116,9 +117,9 @@ class ReadOnlyPartition:
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` whenever the high watermark moves; see `PartitionView`.
+        """Calls `callback` when the high watermark moves or the partition is closed.
 
-        A task of the runner polls while there are subscribers.
+        A task of the runner polls while there are subscribers. See `PartitionView`.
         """
         self._check_open()
         return self._poll.subscribe(callback)

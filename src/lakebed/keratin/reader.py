@@ -6,7 +6,8 @@ Invariants:
   when it starts;
 - the checksum of every record is verified;
 - messages are returned in the order of their offsets, without duplicates or omissions, unless the
-  caller requests to skip damage; offsets without a message and control records are skipped;
+  caller requests to skip damage; offsets without a message are skipped, and so are control records,
+  except by `fetch`;
 - memory is bounded by the batch size, the longest record or one inflated batch record, whichever is
   largest;
 - a wrong or missing `.idx` only costs time. An entry of a `.tidx` is used only if the record that
@@ -129,7 +130,7 @@ class PartitionReader:
 
         Raises `OffsetOutOfRange` like `scan_from`, `NotFound` if no message has that offset (it was
         compacted away, never existed, or is the high watermark), and `Corrupt` if the message is
-        damaged.
+        damaged or recorded as lost.
         """
         start, end = self._bounds(offset, offset + 1)
         for batch in self._batches(start, end, _STRICT, _GET_BYTES):

@@ -6,7 +6,8 @@ scanned, and indexes that do not match are rebuilt. The steps are always the sam
 1. read the manifest; without a good one, every segment is scanned;
 2. list the segments by their file names, and remove those below the start offset, whose removal was
    interrupted;
-3. trust the sealed segments that match the manifest, and scan the others;
+3. trust the sealed segments that match the manifest and have usable indexes, unless they are needed
+   to find the producers' last messages; scan the others;
 4. scan the active segment from its checkpoint, or from its beginning: rewrite the good records that
    are not confirmed to be durable, overwrite everything after them with zeros, and sync;
 5. continue at the next offset according to the manifest, the published durable end or the logs,
@@ -276,7 +277,8 @@ class Recovery:
     def _has_index(self, listed: ManifestSegment) -> bool:
         """Returns whether both indexes of a segment exist and have good headers.
 
-        Their entries are not checked, because readers verify them anyway.
+        The `.idx` must also have the size that the manifest lists. Entries are not checked, because
+        readers verify them anyway.
         """
         base = listed.base_offset
         path = self._paths.segment(base, SegmentFile.INDEX)
@@ -293,9 +295,10 @@ class Recovery:
     # The active segment.
 
     def _note_missing_active(self, manifest: PartitionManifest | None, bases: list[int]) -> None:
-        """Records the loss of a segment that was active when the manifest was written.
+        """Records the loss of the segment that was active when the manifest was written.
 
-        Here, later segments exist. If it was the newest one, `_begin_active` records its loss.
+        Does nothing unless it is missing and later segments exist. If it was the newest one,
+        `_begin_active` records its loss.
         """
         active = None if manifest is None else manifest.active_base_offset
         following = [base for base in bases if active is not None and base > active]

@@ -1,4 +1,4 @@
-"""Repairs damaged sealed segments: keeps the whole records, and moves bad bytes to the quarantine.
+"""Repairs damaged sealed segments: keeps the good records, and moves bad bytes to the quarantine.
 
 The bad bytes are durable in the quarantine before a log without them replaces the old log. Losses
 are reported as ranges of offsets. Records are never reconstructed. Only sealed segments are

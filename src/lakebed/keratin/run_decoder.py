@@ -27,6 +27,7 @@ def batches_of(
     """Yields the messages of the run with offsets in `[start, end)`.
 
     `policy` decides whether a batch record that cannot be decoded raises `Corrupt` or is skipped.
+    Raises `CodecMissing` in either case if only its codec is not installed.
     """
     for first, last in _stretches(run):
         flags = run.flags[first]

@@ -36,7 +36,7 @@ Kept = range | Sequence[Message]
 """Index range of a run's records to keep unchanged, or messages to write as plain records."""
 
 Choose = Callable[[Run], Iterable[Kept]]
-"""Returns the parts of a run to keep, in order. Called twice, with the same result both times."""
+"""Returns the parts of a run to keep, in order. A second call for a run must return the same."""
 
 _WINDOW_BYTES = 1 * MIB
 _CAPACITY_BYTES = (1 << 31) - 1

@@ -16,7 +16,8 @@ from lakebed.keratin.view import PartitionSegment
 class PartitionState:
     """The segments and the durable end of a partition.
 
-    The mutex guards all fields. Only the writer changes them; any thread may read them.
+    Only the writer changes them. The mutex guards changes, and reads of several fields together;
+    any thread may read a single field without it.
     """
 
     def __init__(
@@ -106,7 +107,10 @@ class PartitionState:
             moved.wait(left)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` whenever the high watermark moves; see `PartitionView`."""
+        """Calls `callback` when the high watermark moves or the partition is closed.
+
+        See `PartitionView`.
+        """
         return self._listeners.add(callback)
 
     def close(self) -> None:

@@ -45,7 +45,11 @@ class Topic:
 
     @property
     def topic_id(self) -> str:
-        """The unique id of the topic. It changes if the topic is deleted and created again."""
+        """The unique id of the topic.
+
+        It changes if the topic is deleted and created again, and may change if a lost `topic.json`
+        is rebuilt.
+        """
         return self.identity.topic_id
 
     @property

@@ -1,7 +1,7 @@
 """The background work of an open partition: checkpoints, retention, compaction, old producers.
 
-`retention` and `compaction` decide what to do, without I/O. The writer makes the changes, between
-two commits.
+`retention` and `compaction` decide what to do, without I/O. Segments are rewritten while appends
+continue. The writer removes segments, and adopts rewritten ones, between two commits.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Upkeep:
             _log.info("%s: upkeep is postponed: %s", partition.name, error)
 
     def compact(self) -> int:
-        """Removes messages that are replaced by newer ones with the same key.
+        """Removes messages that are replaced by newer ones with the same key, and old tombstones.
 
         Returns the number of segments that changed. Does nothing while a sealed segment is pinned,
         or if no segment was sealed since the last pass: without new messages only old tombstones
@@ -161,7 +161,10 @@ class Upkeep:
         return count
 
     def retain(self) -> int:
-        """Removes the segments that exceed the retention limits; returns how many were removed."""
+        """Removes the segments that exceed the retention limits; returns how many were removed.
+
+        A pinned segment and all later ones are kept.
+        """
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(

@@ -61,7 +61,8 @@ class PartitionView(Protocol):
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` whenever the high watermark moves.
+        """Calls `callback` when the high watermark moves, and when the partition is closed.
 
-        Returns a function that ends the subscription.
+        It may also be called when nothing has changed. Returns a function that ends the
+        subscription.
         """

@@ -3,9 +3,10 @@
 Invariants: each record is returned at most once and in order, even if segments are sealed, replaced
 by smaller ones or removed in the meantime. No record that begins at or after the end offset is
 returned. A walk stops at its end, raises `OffsetOutOfRange` if the next messages were removed, or
-raises `Corrupt` at damage. If damage is skipped, the walk continues with the next whole record.
-Messages that are recorded as lost count as damage until an operator acknowledges the loss. Other
-offsets without records are not damage: compaction leaves such gaps.
+raises `Corrupt` at damage, or `DiskError` if a read fails. If damage is skipped, the walk continues
+with the next whole record, and after a failed read with the next segment. Messages that are
+recorded as lost count as damage until an operator acknowledges the loss. Other offsets without
+records are not damage: compaction leaves such gaps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The writer of a partition: commits queued appends. No other code changes an open partition.
+"""The writer of a partition: commits queued appends.
+
+No other code adds messages to an open partition, or changes its list of segments.
 
 Invariants:
 - offsets are assigned in the order of the queue, and only to messages that were written;
@@ -328,7 +330,8 @@ class PartitionWriter:
     def forget_producers(self) -> int:
         """Forgets the producers that wrote nothing for `producer_ms`; returns how many it forgot.
 
-        If it forgot any, a checkpoint becomes due.
+        If more than `PRODUCERS_MAX` are known, also forgets those that have been quiet for the
+        longest time. If it forgot any, a checkpoint becomes due.
         """
         count = self._forget_producers()
         if count:
@@ -343,9 +346,9 @@ class PartitionWriter:
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether enough was written since the last checkpoint.
+        """Whether enough was written since the last checkpoint, or producers were forgotten.
 
-        Other threads may see an outdated value.
+        False if the active segment has no records. Other threads may see an outdated value.
         """
         return not self._active.is_empty and self._active.end >= self._checkpoint_due_end
 

@@ -22,8 +22,9 @@ _BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are 
 class Appended(NamedTuple):
     """The result of an append: the offset of its first message, and the number of its messages.
 
-    The offsets are consecutive, with one exception: if a crash cut an append in two and its
-    producer sent it again, other messages may lie between the two parts.
+    The offsets are consecutive, with one exception: if a producer sends messages again that are
+    stored in several parts, for example because a crash cut the append in two, other messages may
+    lie between the parts.
     """
 
     base_offset: int

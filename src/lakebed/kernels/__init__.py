@@ -1,9 +1,9 @@
 """Compiled loops over many records or bytes: checksums, encoding, scanning, columns, writing.
 
-The compiled module is `_compiled`, in Cython and C. If it is not installed, the functions of
-`reference` are used instead: plain Python with the same results. `MISSING_REASON` then says why,
-and the first use of a real disk logs a warning (`disk`). The environment variable `LAKEBED_KERNELS`
-forces a choice: `reference` or `compiled`.
+The compiled module is `_compiled`, in Cython and C. If it cannot be imported or is out of date, the
+functions of `reference` are used instead: plain Python with the same results. `MISSING_REASON` then
+has the reason, and the first use of a real disk logs a warning (`disk`). The environment variable
+`LAKEBED_KERNELS` forces a choice: `reference` or `compiled`.
 
 The compiled checksums, encoders and scanners release the interpreter lock for large inputs, and
 writes always release it.

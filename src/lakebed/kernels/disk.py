@@ -2,9 +2,10 @@
 
 It passes the write functions of `lakebed.kernels`, which release the interpreter lock, to the disk
 of `lakebed.base`. Every store on a real disk uses this module, so it also reports, once per
-process, if the kernels are not compiled: as a warning of the logger `lakebed.kernels`, which the
-command line and programs without logging print on standard error, and as the event
-`kernels_not_compiled` in the log of a node. Importing the package reports nothing.
+process, that the Python kernels are used because there are no usable compiled ones: as a warning of
+the logger `lakebed.kernels`, which the command line and programs without logging print on standard
+error, and as the event `kernels_not_compiled` in the log of a node. It reports nothing if
+`LAKEBED_KERNELS` requests the Python kernels. Importing the package reports nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ REMEDY = "install lakebed again where there is a C compiler, or from a wheel for
 
 
 def real_disk() -> RealDisk:
-    """Returns the operating system's disk. Logs a warning if the kernels are not compiled."""
+    """Returns the operating system's disk.
+
+    The first call in a process logs a warning if the compiled kernels are missing.
+    """
     if MISSING_REASON:
         _report_missing_kernels()
     return RealDisk(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))

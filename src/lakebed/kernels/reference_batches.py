@@ -88,7 +88,7 @@ def record_batch_decode(
 
     Offsets must increase but need not be consecutive. All lengths are checked, including those of
     headers. It is not checked whether header names are valid text. If the bytes are not valid,
-    decoding stops, and `stop` of the result says why.
+    decoding stops, and `stop` of the result is the reason.
     """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(min(len(view), U32_MAX), start, end)

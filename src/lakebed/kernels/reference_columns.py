@@ -1,7 +1,8 @@
 """Builds columns for Arrow from records, in plain Python like `reference`.
 
 Callers may pass any positions and lengths, so they are checked: a range outside the buffer raises
-`InputError`. If the bytes themselves are not valid, decoding stops and the result says why.
+`InputError`. If the bytes themselves are not valid, decoding stops, and `stop` of the result is the
+reason.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class NodeConfig:
     s3_port: int = bounded(9000, minimum=0, maximum=65_535)
     """The port of the S3 endpoint; 0 picks a free one."""
     http: bool = True
-    """Whether the node serves the HTTP API, `/metrics`, `/healthz` and `/readyz`."""
+    """Whether the node serves the HTTP API, `/metrics`, `/healthz` and `/readyz` on a TCP port."""
     http_host: str = LOOPBACK
     """The address that the HTTP API listens on."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
@@ -78,7 +78,7 @@ class NodeConfig:
     log_level: str = "info"
     """The lowest level that is logged: `debug`, `info`, `warning` or `error`."""
     access_log: bool = False
-    """Whether every request is logged, whatever `log_level` is."""
+    """Whether every request to the two ports is logged, whatever `log_level` is."""
     metrics_public: bool = False
     """Whether `/metrics` is public: other machines need no access key for it."""
 
@@ -143,7 +143,8 @@ def tls_of(settings: Settings) -> TlsFiles | None:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Raises `BadConfig` if other machines could send access keys to the node in clear text."""
+    """Raises `BadConfig` if other machines could send access keys to the node in clear text, unless
+    `http_insecure` allows that."""
     config = settings.config(NodeConfig)
     is_secure = bool(config.tls_cert and config.tls_key)
     if not config.http or is_secure or config.http_insecure or is_loopback(config.http_host):

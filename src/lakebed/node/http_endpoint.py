@@ -1,7 +1,8 @@
 """The HTTP endpoint of a node, for clients with an access key.
 
-Every request has the access key and its secret in HTTP Basic authentication. So the port needs TLS
-or must listen on loopback, unless the operator declares the network as trusted.
+Except for public calls and pages, every request has the access key and its secret in HTTP Basic
+authentication. So the port needs TLS or must listen on loopback, unless the operator declares the
+network as trusted.
 """
 
 from __future__ import annotations

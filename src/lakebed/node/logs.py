@@ -111,7 +111,8 @@ class JsonLines(logging.Formatter):
 
 
 class ConsoleLines(logging.Formatter):
-    """Formats each log record as its time, its level, the name of the event and `key=value` pairs.
+    """Formats each log record as its time, its level, the name of the event (or else the message)
+    and `key=value` pairs.
 
     Values with spaces are quoted. The lines of a traceback are indented, so that they cannot be
     mistaken for events.

@@ -1,8 +1,9 @@
 """The names and descriptions of exported metrics.
 
-Names that are defined by the specifications are exported unchanged. Metrics of the manifest log get
-the prefix `aof2_manifest_log_`, all others the name of their engine. Durations are exported in
-seconds. The names of counters end in `_total`, as the format requires.
+Names that are defined by the specifications, or that begin with the name of their engine, are
+exported unchanged. Metrics of the manifest log get the prefix `aof2_manifest_log_`, all others the
+name of their engine. Durations are exported in seconds. The names of counters end in `_total`, as
+the format requires.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _HELP: Final[Mapping[str, str]] = {
     "aof_durable_bytes": "Bytes of a log made durable.",
     "aof_flush_operations": "Flushes of a log.",
     "aof_flush_failures": "Flushes of a log that failed.",
-    "aof_flush_metadata_retry_attempts": "Retried writes of a log's metadata.",
-    "aof_flush_metadata_retry_failures": "Metadata writes of a log that failed after all retries.",
+    "aof_flush_metadata_retry_attempts": "Failed steps of a log's upkeep, such as sealing.",
+    "aof_flush_metadata_retry_failures": "Failed seals of a log, which then refuses writes.",
     "aof_segment_rollovers": "Rollovers to the next segment of a log.",
     "aof_segments_sealed": "Sealed segments of a log.",
     "aof_segments_retired": "Segments of a log removed by retention.",

@@ -242,7 +242,7 @@ def _of_disk(disk: ReadinessReport) -> Iterator[Metric]:
         )
     yield GaugeMetricFamily(
         "lakebed_disk_reserve_bytes",
-        "Free disk space below which the store refuses writes.",
+        "Free disk space below which some writes are refused.",
         value=disk.reserve_bytes,
     )
     yield GaugeMetricFamily(

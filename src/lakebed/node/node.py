@@ -1,11 +1,11 @@
 """A node: one process that opens a store and serves it until it is stopped.
 
-It starts in this order: settings, logs, store, listeners, the first access key if the store has
-none, the ready message. So a start that fails never creates a key without showing it. It stops in
-reverse order. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
-ones, and cuts off those that still run after a time limit. A second signal cuts off all requests
-immediately. SIGHUP reloads the TLS certificates and the logging settings; invalid ones are
-logged and ignored.
+It starts in this order: settings, logs, store, listeners, the first access key if neither the store
+nor the environment has one, the ready message. So a start that fails never creates a key without
+showing it. It stops in reverse order. SIGTERM and SIGINT stop the node: it refuses new requests,
+finishes running ones, and cuts off those that still run after a time limit. A second signal cuts
+off all requests immediately. SIGHUP reloads the TLS certificates and the logging settings; invalid
+ones are logged and ignored.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def serve(
     environment: Mapping[str, str],
     on_ready: Callable[[Ready], None],
 ) -> bool:
-    """Runs a node until a signal stops it. Returns False if requests had to be cut off.
+    """Runs a node until a signal stops it. Returns False if requests or jobs had to be cut off.
 
     `read_again` must return the current settings, or raise `BadConfig`.
     """
@@ -313,7 +313,8 @@ def _warn_of_few_descriptors() -> None:
 
 
 def _check_credentials(store: Store, given: Credentials | None, config: NodeConfig) -> None:
-    """Raises `BadConfig` if other machines can reach a port while all access keys are disabled."""
+    """Raises `BadConfig` if other machines can reach a port while all access keys are disabled, and
+    the environment has no credentials (`given`)."""
     hosts = [config.s3_host, *([config.http_host] if config.http else [])]
     elsewhere = [host for host in hosts if not is_loopback(host)]
     keys = store.lake.keys.list()

@@ -35,7 +35,7 @@ DRAIN_S: Final = 10.0
 
 def own_s3(root: PathLike) -> OwnS3:
     """Returns a context manager that opens and serves the store. Entering it raises `Locked` if
-    another process has the store open.
+    the store is already open for writing.
     """
     return OwnS3(root, serve=loopback_s3)
 

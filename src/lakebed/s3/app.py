@@ -119,7 +119,7 @@ def _held_bytes(request: Request) -> int:
 
 
 def _with_common_headers(response: Response, request: Request) -> Response:
-    """Adds the headers that every response has."""
+    """Adds the request id and the server's name to the headers."""
     response.headers = [
         *response.headers,
         ("x-amz-request-id", request.id),

@@ -140,7 +140,8 @@ def chosen_algorithm(headers: Mapping[str, str]) -> Algorithm | None:
 def chosen_kind(headers: Mapping[str, str], algorithm: Algorithm | None) -> bool | None:
     """Returns whether a multipart upload requests a composite checksum, or None if unspecified.
 
-    Raises `S3Error` if the requested type is not possible with `algorithm`.
+    Raises `S3Error` if the requested type is unknown or not possible with `algorithm`, or if a type
+    is requested and `algorithm` is None.
     """
     kind = _type_of(headers)
     if kind is None:

@@ -1,8 +1,8 @@
 """The condition headers of reads, writes and deletes.
 
 ETags may be quoted or not. A weak ETag keeps its prefix `W/` and therefore never matches, because
-the conditions need identical bytes. Only `If-None-Match` of a read ignores the prefix. A
-header with an invalid date is ignored.
+the conditions need identical bytes. Only `If-None-Match` of a read ignores the prefix.
+`If-Modified-Since` and `If-Unmodified-Since` are ignored if their date is invalid.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def delete_condition(headers: Mapping[str, str]) -> Condition:
 def etag_condition(value: str | None) -> Condition:
     """Returns the condition that an object has the ETag `value`; no condition if it is None.
 
-    `value` is that of an `If-Match` header. Raises the S3 error `NotImplemented` if it has several
-    ETags.
+    `value` has the form of an `If-Match` header; `*` means any ETag. Raises the S3 error
+    `NotImplemented` if it has several ETags.
     """
     return NO_CONDITION if value is None else Condition(if_match=_single_etag(value))
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
-    """Whether to honour `Range`: there is no `If-Range`, or it matches the current object."""
+    """Returns whether to honour `Range`: there is no `If-Range`, or it matches the object."""
     value = headers.get("if-range")
     if value is None:
         return True

@@ -41,8 +41,8 @@ class S3Error(LakebedError):
     ) -> None:
         """`headers` are added to the response, and `details` as elements to its XML document.
 
-        With `closes`, the connection is closed after the response, for errors after which the next
-        bytes from the client cannot be parsed.
+        With `closes`, the connection is closed after the response, for errors after which the rest
+        of the request cannot be parsed or is not received.
         """
         super().__init__(message)
         self.code = code

@@ -160,7 +160,7 @@ def text(value: str) -> str:
 def check_encodable(name: str, value: str) -> None:
     """Raises the S3 error `InvalidArgument` if the value has control characters other than tab.
 
-    It could not be returned in a response header later. `name` is that of the header.
+    Such a value could not be returned in a response header later. `name` is that of the header.
     """
     if _CONTROLS.search(value):
         raise invalid_argument(

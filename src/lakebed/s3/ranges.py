@@ -38,9 +38,9 @@ class Span(NamedTuple):
 def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
     """Returns the requested ranges in the order of the request; None means the whole object.
 
-    Overlapping ranges are merged, and ranges outside the object are left out. Raises the S3 error
-    `InvalidRange` if the header is malformed, has more than `RANGES_MAX` ranges, or has none that
-    lies within the object.
+    Overlapping ranges are merged, each is cut at the end of the object, and ranges outside the
+    object are left out. Raises the S3 error `InvalidRange` if the header is malformed or too long,
+    has more than `RANGES_MAX` ranges, or has none that overlaps the object.
     """
     value = headers.get("range")
     if value is None or not range_applies(headers, info):

@@ -1,9 +1,10 @@
 """Finds the verb for a request, and parses its path and query into a typed request.
 
-The routing table is built from the declarations in `verbs`. A request for an S3 subresource without
-a route is refused, and the error names the subresource. A write is also refused if it has a query
-parameter that its verb does not declare, or an `x-amz-` header that no verb declares, because
-ignoring it could write something other than the client intended. Reads ignore most of these.
+The routing table is built from the declarations in `verbs` and `absent_configuration`. A request
+for an S3 subresource without a route is refused, and the error names the subresource. A write is
+also refused if it has an unknown `x-amz-` header, or a query parameter that its verb does not
+declare and that is not in `HARMLESS`, because ignoring it could write something other than the
+client intended. Reads ignore most of these.
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ class Service(Worker):
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
         """Runs, in worker threads, the steps that prepare a change, and returns the change.
 
-        Raises the error of a step that fails. Steps of several changes take turns. They use only
-        some of the threads, so that reads and listings can run at the same time.
+        Raises the error of a step that fails. Steps of several changes take turns. All but the
+        first, quick step of a change use only some of the threads, so that reads and listings can
+        run at the same time.
         """
         try:
             change = await self.run(steps.step)

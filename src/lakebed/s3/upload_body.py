@@ -2,7 +2,8 @@
 
 A small body is received completely before the handler runs, and is decoded in the event loop's
 thread. A larger body is received in pieces (`edge.body_pump`), and each piece is decoded in the
-thread that stores it.
+thread that stores it; but a document (`UploadBody.whole`) is always decoded in the event loop's
+thread.
 
 If a body is incomplete, or does not match its announced length or checksum, no object or part is
 stored.

@@ -54,7 +54,7 @@ class OnObject(OnBucket):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnVersion(OnObject):
-    """A request for one version of an object, by default the newest."""
+    """A request for an object, or for one of its versions if `version_id` is given."""
 
     version_id: str | None = None
 

@@ -89,7 +89,8 @@ class AccessKeys(ReadOnlyAccessKeys):
     ) -> CreatedKey:
         """Creates an access key and returns it with its secret. The key is durable on return.
 
-        `inflight_max` limits its concurrent requests; None means the endpoint's limit.
+        `inflight_max` limits its concurrent requests; None means the endpoint's limit. A key with
+        the policy `root` has no limit.
         """
         check_label(label)
         if inflight_max is not None and inflight_max < 1:

@@ -5,8 +5,8 @@ requests share one write and one sync. A larger body has a segment to itself whi
 Its chunks are written and synced one by one, while another thread computes the digests, which take
 longest. At most two chunks of a body are in memory, whatever its size.
 
-Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment
-until garbage collection.
+Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment;
+nothing removes them yet.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class SeglakeConfig(EndpointConfig):
     cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
     """Memory for the cache of verified chunks."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """Maximum number of segment files kept open for reading, and as many again for writing."""
+    """Maximum number of idle segment files kept open for reading, and as many again for writing."""
     readers_max: int = bounded(16, minimum=1, maximum=1000)
     """Maximum number of idle database connections kept open for reading metadata."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)

@@ -25,13 +25,15 @@ class EndpointConfig:
     require_content_md5: bool = False
     """Require the header `Content-MD5` in uploads of objects and parts."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """How long to remember request signatures, to detect repeated requests; 0 turns this off."""
+    """How long to remember signatures, except of presigned URLs, to detect repeats; 0: do not."""
     replay_block: bool = False
     """Refuse requests with a repeated signature, instead of only logging a warning."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
     """Maximum number of request signatures to remember; beyond it, the oldest are forgotten."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """Maximum concurrent requests per access key without its own limit; more wait, then fail."""
+    """Maximum concurrent requests per access key without its own limit; more wait, then fail. The
+    first credentials have no limit.
+    """
 
     def __post_init__(self) -> None:
         check(self)

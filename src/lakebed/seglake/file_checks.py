@@ -1,7 +1,8 @@
 """The part of a verification that checks files: segments and manifest files.
 
 The writer may remove a file during the check, so a problem is reported only if the metadata, read
-again after the check, still refers to the file.
+again after the check, still refers to the file. A manifest file that belongs to no version is
+reported only if it still exists.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ class FileChecks:
     def check_strays(self) -> None:
         """Reports manifest files that belong to no version.
 
-        They are a problem because a database that is rebuilt from the manifest files would have
-        deleted objects again.
+        They are a problem because a database that is rebuilt from the manifest files would contain
+        objects that were deleted.
         """
         for fan_out in self._names(self._manifests_folder):
             folder = os.path.join(self._manifests_folder, fan_out)

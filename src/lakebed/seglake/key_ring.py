@@ -1,6 +1,7 @@
 """A cache of the keys that may sign requests: the store's access keys, and the first credentials.
 
-The *first credentials* are given in the environment of the server and are not stored.
+The *first credentials* are given in the environment of the server and are not stored. If there are
+none and the store has no keys, the server creates an access key with the policy `root` instead.
 
 A key that was looked up stays cached until any key of the store changes; the number of cached
 secrets is bounded. Unknown and disabled keys are not cached, because clients could send any number

@@ -128,8 +128,9 @@ class Lake:
     def failure(self) -> LakebedError | None:
         """The error that blocks all changes until the store is opened again, or None.
 
-        `MetadataLost` if the database file is missing. A single failed write to the disk is not
-        such an error: the next change uses a new segment and reopens the database.
+        `MetadataLost` if the database file is missing but the store has data. A single failed write
+        to the disk is not such an error: the next change uses a new segment and reopens the
+        database.
         """
         try:
             self._lost_check.check_file()

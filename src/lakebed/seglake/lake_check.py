@@ -183,7 +183,7 @@ class LakeCheck:
     # Access keys.
 
     def _check_secrets(self) -> None:
-        """Reports the access keys whose secrets `secret.key` does not decrypt."""
+        """Reports a missing or damaged `secret.key`, and secrets that it does not decrypt."""
         with self._metadata.snapshot() as reader:
             rows = reader.api_keys()
         path = self._lake.paths.secret_key

@@ -93,7 +93,7 @@ def encode_metadata(metadata: Metadata) -> bytes:
 def decode_metadata(section: bytes, *, size: int) -> Metadata:
     """Decodes the metadata section of an object of `size` bytes.
 
-    Raises `Corrupt` without path and offset, which the caller must add.
+    Raises `Corrupt` if it is damaged. The error has no path and no offset.
     """
     try:
         fields = _from_json(section.decode("ascii"))

@@ -35,7 +35,7 @@ class State(Enum):
     ACTIVE = "ACTIVE"
     DELETED = "DELETED"  # a delete marker
     DAMAGED = "DAMAGED"
-    CONFLICT = "CONFLICT"  # lost against a concurrent write at another site
+    CONFLICT = "CONFLICT"  # lost against a write at another site; no code sets it yet
 
 
 class Algorithm(Enum):
@@ -137,7 +137,8 @@ class Page(Generic[Item]):
 
     If more entries follow, the next page starts after `next_marker`, which is the last key or
     common prefix of this page. In listings of versions or uploads, `next_id` is the version or
-    upload id of that entry. Both are None on the last page.
+    upload id of that entry, or None if it is a common prefix. Both are None on the last page, and
+    if the request was for 0 entries.
     """
 
     items: list[Item]
@@ -179,7 +180,7 @@ class KeyInfo:
     label: str
     policy: str
     is_enabled: bool
-    inflight_max: int | None  # maximum concurrent requests; None means the endpoint's limit
+    inflight_max: int | None  # maximum concurrent requests; None: the endpoint's, none if `root`
     created_ms: int
     last_used_ms: int | None
 

@@ -387,9 +387,9 @@ class Uploads:
         """Prepares the completion of an upload: creates an object from `parts`, in that order.
 
         Parts that are not listed are dropped. Raises `InputError` if no part is listed, and
-        `BadPartOrder` if the part numbers do not ascend. The change raises `BadPart` or
-        `PartTooSmall`, and `BadDigest` or `BadSize` if the object does not have the given
-        `checksum` or `size`.
+        `BadPartOrder` if the part numbers do not ascend. The change raises `BadPart`,
+        `PartTooSmall` or `TooLarge`, and `BadDigest` or `BadSize` if the object does not have the
+        given `checksum` or `size`.
         """
         condition = self._guard.write_condition(bucket, condition)
         if not parts:

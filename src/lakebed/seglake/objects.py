@@ -112,7 +112,10 @@ class Put(Generic[Result]):
         self._check_early()
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes of the body. Raises `TooLarge` above the maximum size."""
+        """Adds the next bytes of the body. Raises `TooLarge` above the maximum size.
+
+        Also raises the errors of `check`, once the body is larger than `INLINE_BYTES_MAX`.
+        """
         was_small = self._received_bytes <= INLINE_BYTES_MAX
         self._received_bytes += len(data)
         if was_small and self._received_bytes > INLINE_BYTES_MAX:
@@ -372,7 +375,8 @@ class Objects(ReadableObjects):
 
         If `content` is given, it replaces the source's headers and user metadata. The source's data
         is not written again, and is read only if a checksum with `algorithm` must be computed. If
-        the source is replaced meanwhile, the change raises `ConditionConflict`.
+        the source is replaced before the commit, the change raises `ConditionConflict` if
+        `algorithm` was given, and otherwise copies the new version.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -503,7 +507,7 @@ class Objects(ReadableObjects):
     ) -> Change[Deleted]:
         """Prepares the delete of an object, or the permanent removal of one of its versions.
 
-        `target` names the object or version; it need not exist.
+        `target` names the object or version, which must exist only if its condition is If-Match.
         """
         key, version_id, condition = target
         check_key(key)

@@ -1,9 +1,9 @@
 """The open segments of an object store, which writers borrow for exclusive use and give back.
 
-A segment is sealed when it is full, when it was not written to for a while, and when the store is
-closed. `seal_due` seals segments in the caller's thread, and the caller must record the rows that
-it returns in the metadata. Until then the segment's row says OPEN; after a crash, recovery seals
-such a segment again.
+A segment is sealed when it is full, when it was not written to for a while, when too many segments
+are idle, and when the store is closed. `seal_due` seals segments in the caller's thread, and the
+caller must record the rows that it returns in the metadata. Until then the segment's row says OPEN;
+after a crash, recovery seals such a segment again.
 
 Invariants:
 - A segment has at most one borrower.
@@ -71,8 +71,8 @@ class SegmentPool:
     def borrow(self) -> SegmentWriter:
         """Lends the most recently used segment that is not full, or a new segment.
 
-        The borrower must always give it back, even after a failure. The number of lent segments is
-        limited only by the number of threads that write at the same time.
+        The borrower must always give it back, even after a failure. The pool does not limit the
+        number of lent segments: each large body that is being received has one.
         """
         with self._mutex:
             self._check_open()

@@ -7,7 +7,7 @@ again, because they may exist only in the page cache. Then it appends bloom filt
 footer, and syncs the file. An existing footer is not trusted but rebuilt from the records.
 
 - Bad bytes before the confirmed end are damage: they are copied to the quarantine, left in the file
-  and reported. The valid records around them are indexed.
+  and reported. Only a bad segment header is rewritten. The valid records around are indexed.
 - Bad bytes after the confirmed end were never acknowledged. If a valid record follows them, they
   are left in the file and logged; otherwise they are cut off.
 - A segment without a row and without a valid record is removed, because nothing refers to it.

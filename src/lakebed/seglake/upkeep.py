@@ -1,9 +1,10 @@
 """Background work of an object store: seals segments, writes manifest files, checkpoints the WAL.
 
-It also removes the manifest files of removed versions. No request waits for this work, and
-acknowledged data does not depend on it: work that a crash prevented is done after the store is
-opened again. Requests take precedence: files are written in batches while nothing is being
-committed, or when they were postponed for too long, and more slowly while reads are running.
+It also removes the manifest files of removed versions. Requests do not wait for this work, except
+that the last step of a checkpoint briefly blocks changes. Acknowledged data does not depend on it:
+work that a crash prevented is done after the store is opened again. Requests take precedence: files
+are written in batches while nothing is being committed, or when they were postponed for too long,
+and more slowly while reads are running.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Runs seeds in several processes until one breaks a promise or the time is over."""
+"""Runs seeds, in one or several processes, until one breaks a promise, all were run, or the time
+is over.
+"""
 
 from __future__ import annotations
 

@@ -309,8 +309,9 @@ def check_descriptors(context: Context) -> None:
 
 
 def note_crash(context: Context, crash: Crash) -> None:
-    """Records a crash in the model: after it, calls in progress and unsynced writes are in
-    doubt.
+    """Records a crash in the model: after it, calls in progress are in doubt.
+
+    After a power cut, or if the disk had failed, unsynced writes are in doubt, too.
     """
     context.parts.pop("busy", None)
     # A power cut may keep any part of the unsynced bytes: bytes after a gap look like damage.

@@ -138,7 +138,7 @@ class Context:
         return Bucket(self.store.lake, name)
 
     def bucket_surface(self, _step: Step, name: str) -> Any:
-        """Returns the bucket as the step's client sees it."""
+        """Returns what the step's client calls: always the bucket itself, never a remote bucket."""
         return self.open_bucket(name)
 
     @property
@@ -158,8 +158,10 @@ class Context:
     ) -> Answer:
         """Returns the answer for a failed call. Raises a `Violation` if nothing explains the error.
 
-        Damaged data (`is_damaged`) and faults of the disk explain any error. Errors of the classes
-        in `expected` need no explanation.
+        Damaged data (`is_damaged`) and faults of the disk explain any error. A `DataError` or an
+        `OutcomeUnknown` always needs such an explanation. Other errors do not need one if they can
+        occur at any time (`_ALWAYS_ALLOWED`), if their class is in `expected`, or if they are
+        `BadConfig` and the manifest log is off.
         """
         words = f"{what}: {type(error).__name__}"
         if isinstance(error, OutcomeUnknown):

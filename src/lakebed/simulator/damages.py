@@ -2,7 +2,8 @@
 
 Verification must find the damage immediately, damaged bytes must never be returned, and everything
 else must keep working. Damage is planted where it destroys a record, message or object that can
-be read. The model then marks that item as damaged: it may be missing, but must never be wrong.
+be read, or events of a group. The model then marks that item as damaged: it may be missing, but
+must never be wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakebed.stroma.group_opener import damage_name
 from lakebed.stroma.paths import GroupPaths, decode_stem, list_groups
 
 _SETTLE_NS = 10 * NS_PER_S
-_PIECE_BYTES = 500  # no part of an object is smaller
+_PIECE_BYTES = 500  # distance between the places of an object that are searched for in a file
 _PAYLOAD_START = 24  # of a record in a log: after its header
 
 
@@ -247,7 +248,7 @@ def vanish(context: Context, step: Step) -> Answer:
 def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
     """Removes a file of the closed store, and returns its path and contents.
 
-    Returns None if the store has no file of the drawn name.
+    Returns None if the store has no file of the drawn name that can be removed.
     """
     disk = context.machine.world.disk
     name = step.arguments["file"]

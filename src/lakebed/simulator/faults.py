@@ -1,4 +1,7 @@
-"""The faults by name: crashes, disk faults, clock steps and damage, and the step that ends them."""
+"""The faults by name: crashes, disk faults and the step that ends them, clock steps, and damage.
+
+Two of them are no faults: the passing of time, and closing and reopening the store.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class RunResult:
 
     plan: Plan
     violation: Violation | None
-    step_index: int  # of the step that broke the promise
+    step_index: int  # of the last step that ran; the number of steps if the final checks began
     trace: Trace
     coverage: Coverage = field(default_factory=Coverage)
     details: str = ""  # where in the code an unexpected error came from

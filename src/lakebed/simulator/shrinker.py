@@ -1,8 +1,9 @@
 """Removes steps from a failing plan as long as it still breaks the same promise.
 
 It tries to leave out sequences of steps, long ones first, to run concurrent steps one after the
-other, and to reset settings to simple values. Every try is a complete run, so there is a time
-limit: the resulting plan is smaller, but not always the smallest.
+other, to reopen the store without new settings, and to reset settings to simple values. Every try
+is a complete run, so there is a time limit: the resulting plan is smaller, but not always the
+smallest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark on top of a Lakebed store: starts a local session and registers the data sources.
+"""Spark on top of a Lakebed store: starts a Spark session and registers the data sources.
 
 Importing this package does not import pyspark, and starts nothing.
 

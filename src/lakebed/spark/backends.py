@@ -43,8 +43,8 @@ class Backend:
     ca_file: str = ""
 
     def __post_init__(self) -> None:
-        """Makes the path absolute in the driver, because workers may have other working
-        directories.
+        """Makes the path absolute where the backend is created, because workers may have other
+        working directories. Drops a leading `file://`.
         """
         if self.path:
             object.__setattr__(self, "path", os.path.abspath(self.path.removeprefix("file://")))

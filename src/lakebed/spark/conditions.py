@@ -1,12 +1,12 @@
-"""The option `filters` of the data sources: conditions that every row of a loaded frame meets.
+"""The option `filters` of batch reads: conditions that every row of a loaded frame meets.
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-Where a condition allows it, data that cannot meet it is not read; all other rows are checked after
-they are read. The conditions belong to the frame, so every query of the frame sees the same rows. A
-query's own `where` conditions are not pushed down to the source: Spark 4.3.0 would store the
-filters that one query pushed into a Python source with the frame, and other queries of that frame,
-including a self-join, would then miss rows.
+All data sources but `lakebed.manifest` have it. Where a condition allows it, data that cannot meet
+it is not read; otherwise each row is checked after it is read. The conditions belong to the frame,
+so every query of the frame sees the same rows. A query's own `where` conditions are not pushed down
+to the source: Spark 4.3.0 would store the filters that one query pushed into a Python source with
+the frame, and other queries of that frame, including a self-join, would then miss rows.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _MASKS: Final[Mapping[type[Any], Callable[[Any, Any], Any]]] = {
 def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Filter, ...]:
     """Parses the option `filters`. Returns no conditions if the option is not set.
 
-    Raises `BadConfig` if the option is invalid, or if a condition uses a column that is not in the
-    schema.
+    Raises `BadConfig` if the option is invalid, if a condition uses a column that is not in the
+    schema, or if the removed option `pushFilters` is true.
     """
     if options.flag(REFUSED, default=False):
         raise options.wrong(

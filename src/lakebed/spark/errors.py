@@ -1,5 +1,5 @@
-"""Errors of the Spark integration: no Spark session can be started, or data is gone before it was
-read.
+"""Errors of the Spark integration: no Spark session can be started, or data that a query needs
+does not exist.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ class SparkUnavailable(LakebedError):
 
 
 class DataLost(LakebedError):
-    """Data that a query needs does not exist any more: it was removed, or its topic or log was
-    replaced or restored from an older backup. The message states what to do.
+    """Data that a query needs does not exist: it was removed, its topic or log was replaced or
+    restored from an older backup, or a requested position is after the end. The message states what
+    to do.
     """
 
     exit_code = 65

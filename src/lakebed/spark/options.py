@@ -177,8 +177,8 @@ class Options:
     def moment_us(self, name: str) -> int | None:
         """Returns the option's value in microseconds since 1970, or None if the option is missing.
 
-        The value is a number of milliseconds since 1970, or a date and time (in UTC unless it has a
-        zone).
+        The value is a number of milliseconds since 1970, or a date with or without a time (in UTC
+        unless it has a zone).
         """
         text = self.text(name)
         if text is None:

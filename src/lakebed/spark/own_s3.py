@@ -5,8 +5,8 @@
 
 The driver of the run opens the store and listens on loopback, with random credentials that are
 valid for this run only and are not stored in the metadata. While it serves, the file
-`<root>/s3.json`, readable only by its owner, has the address and the credentials. Data sources,
-which Spark plans in separate processes, read that file.
+`<root>/s3.json`, readable only by its owner, has the address and the credentials. The data source
+`lakebed.table`, which Spark plans in separate processes, reads that file.
 
 A killed run leaves its file. Readers detect that the file is stale by comparing its process id and
 store opening time with those of the process that has the store open now. (The process id alone is
@@ -88,8 +88,8 @@ class OwnS3:
         """Returns the options of `lakebed.table` with the address and credentials of this S3
         server.
 
-        Tasks that cannot read the store's folder need these options; with the option `path`, a task
-        would look for the file `s3.json` in that folder.
+        Processes that cannot read the store's folder need these options; with the option `path`,
+        they would look for the file `s3.json` in that folder.
         """
         assert self.published is not None, "not entered"
         return {
@@ -195,9 +195,8 @@ class _Writer(NamedTuple):
 
 
 def _writer(root: str) -> _Writer | None:
-    """Returns the process that has the store open for writing, or None if there is none.
-
-    It is found by connecting to the local socket of the root.
+    """Returns the process that has the store open for writing, or None if no process answers on
+    the local socket of the root.
     """
     with RemoteStore(address_of(root), retry_s=0) as probe:
         try:

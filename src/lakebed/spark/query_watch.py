@@ -3,9 +3,9 @@
     with watched(spark, watcher, "replay", total=row_count, size_bytes=size_bytes):
         frame.write…save()
 
-Progress is the number of finished tasks divided by the number of all tasks. In a classic session, a
-thread asks Spark for these numbers twice a second. A Spark Connect server sends them without being
-asked.
+Progress is the number of finished tasks divided by the number of all tasks, in the stages that
+Spark reports. In a classic session, a thread asks Spark for these numbers twice a second; the
+stages are those that run at that moment. A Spark Connect server sends them without being asked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTERVAL_NS = NS_PER_S // 2
 
 
 class Tasks(NamedTuple):
-    """The number of tasks in all running stages, and how many of them are done."""
+    """The number of tasks in the stages that Spark reports, and how many of them are done."""
 
     done: int
     total: int

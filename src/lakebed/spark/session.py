@@ -1,4 +1,4 @@
-"""Starts a Spark session that listens on loopback only and logs little.
+"""Starts a Spark session that by default listens on loopback only and logs little.
 
     session()                                           # all cores of this machine
     session(master="spark://127.0.0.1:7077")            # the tasks run there, the driver here
@@ -6,8 +6,8 @@
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
 pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. `session` sets
-these variables before that, and restores them afterwards. A process has at most one session: a
-second call returns the first one.
+these variables before that, and restores them afterwards. A process has at most one session at a
+time: until it is stopped, further calls return it.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ def _remote_session(remote: str, options: dict[str, str], *, level: str) -> Spar
 
 
 def _require_answer(remote: str) -> None:
-    """Checks that a Spark Connect server listens at `remote`.
+    """Checks that a server accepts connections at `remote`.
 
-    Raises `InputError` if `remote` is not an address, and `SparkUnavailable` if no server listens
-    there.
+    Raises `InputError` if `remote` is not the address of a Spark Connect server, and
+    `SparkUnavailable` if no connection is accepted there.
     """
     try:
         parts = urlsplit(remote)

@@ -46,8 +46,8 @@ def split(
 ) -> list[list[Piece[Key]]]:
     """Assigns the extents, in order, to splits; returns the pieces of each split.
 
-    If there is enough data, the number of splits is a multiple of `count_min`, so that all cores
-    finish at about the same time.
+    If there is enough data (at least 4 MiB per split, and enough split points), the number of
+    splits is a multiple of `count_min`, so that all cores finish at about the same time.
     """
     extents = [
         extent for extent in extents if extent.split_points[0].at < extent.split_points[-1].at

@@ -1,6 +1,6 @@
 """Stages record batches in a folder that the tasks share with the process that has the store open.
 
-    <folder>/lock                                       held to make a decision, or to remove a run
+    <folder>/lock                                       held to decide, or to remove leftovers
     <folder>/<run>/decision.json                        which batches to commit
     <folder>/<run>/<ms>-<token>-<partition>.batches     <ms>: when the task began
 

@@ -67,8 +67,9 @@ class Allowance:
     def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> FittingSpans:
         """Returns `ranges`, in the same order, cut off where the byte limit is reached.
 
-        Only the lengths of the messages are read; no message is decoded. Messages that cannot be
-        read stay in the ranges and count no bytes: the reader that follows reports them.
+        The batches are read from the log, but only to measure them: no `Message` is created.
+        Messages that cannot be read stay in the ranges and count no bytes: the reader that follows
+        reports them.
         """
         assert self.bytes_left is not None, "without a byte limit every message fits"
         kept: list[LeasedRange] = []

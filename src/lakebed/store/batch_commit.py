@@ -5,7 +5,8 @@
 Each commit names an application and a version. A version is committed to a partition completely or
 not at all, even across a crash, and only once: if a call is repeated with other batches, the first
 commit counts. The versions of an application must increase. A version that is not larger than the
-application's last one is reported as already committed, and nothing is appended.
+application's last one in a partition is reported as already committed, and nothing is appended
+there.
 
 Everything is checked before anything is changed. Then the partitions are committed one after
 another. If the call ends early, some partitions have the version and some do not; repeating the
@@ -53,10 +54,11 @@ def commit_batches(
 ) -> list[CommittedPartition]:
     """Commits the staged batches of each partition, given by partition number.
 
-    The commit is durable when the call returns. Returns one result for each partition, ordered by
-    partition number. Raises `InputError`, with the partition, batch and byte offset, if a batch is
-    invalid; nothing is changed then. `read_object` reads staged objects; without it a
-    `StagedObject` is refused.
+    The commit is durable when the call returns. Returns one result for each of these partitions,
+    ordered by partition number. Raises `InputError`, with the partition, batch and byte offset, if
+    a batch is invalid; then nothing of this commit is appended, but an earlier, interrupted commit
+    may have been completed. `read_object` reads staged objects; without it a `StagedObject` is
+    refused.
     """
     _check_application(application)
     version = _checked_version(version)

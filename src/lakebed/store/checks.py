@@ -85,7 +85,8 @@ class Checks:
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
         """Read and check all logs, topics, groups and objects of the store.
 
-        With `tier2` the Tier 2 objects of logs are checked too.
+        With `tier2` the segments of logs are read from Tier 2 too. In any case, the uploaded chunks
+        of manifest logs are looked up in Tier 2.
         """
         from lakebed.store.store_check import verify_store
 

@@ -1,8 +1,8 @@
 """Verifies that the chunks of a manifest log that are marked as uploaded are in Tier 2.
 
 A flag in the header of a chunk marks it as uploaded. A chunk that is no longer on disk was uploaded
-before it was removed. If it is not in Tier 2 either, that part of the log's history is lost; a
-replay of the manifest log does not need it.
+before it was removed. If it is not in Tier 2 either, that part of the manifest log's history is
+lost; a replay of the manifest log does not need it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Marks the object versions that a verification found to be damaged.
 
 A verification only reads, and its findings may be out of date when they are reported. So the writer
-reads each version again, bypassing every cache: it marks those that are still damaged, and clears
-the mark of those that are whole.
+reads each version again, without using its cache of chunks: it marks those that are still damaged,
+and clears the mark of those that are whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MarkReport(NamedTuple):
     """The result of `mark_damaged`: the versions, grouped by outcome."""
 
     marked: tuple[NamedVersion, ...] = ()
-    whole: tuple[NamedVersion, ...] = ()  # read without error now, and without a mark
+    whole: tuple[NamedVersion, ...] = ()  # read without error now, or replaced meanwhile
     gone: tuple[NamedVersion, ...] = ()
     failed: tuple[str, ...] = ()  # versions that could not be read, each with the reason
 

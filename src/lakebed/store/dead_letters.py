@@ -1,14 +1,17 @@
 """Dead letters: messages that were delivered too many times, kept in a topic of their own.
 
-The topic `<topic>.dead-letters` has the dead letters of all groups of a topic. A dead letter is the
-unchanged message with additional headers that record where it came from; it can be sent back to its
-original topic. A message is written to the dead-letter topic before the group marks it as settled
-(never to be delivered again), so it is never lost; if the process ends in between, it is written
-twice. The message limits of the two topics do not apply to dead letters, neither when they are
-written nor when they are sent back: a message that was accepted once is not refused later.
+The topic `<topic>.dead-letters` has the dead letters of all groups of a topic. A dead letter has
+the key, the value and the headers of the message, and additional headers that record where it came
+from; it can be sent back to its original topic. A message is written to the dead-letter topic
+before the group marks it as settled (never to be delivered again), so it is never lost; if the
+process ends in between, it is written twice. The message limits of the two topics do not apply to
+dead letters, neither when they are written nor when they are sent back: a message that was accepted
+once is not refused later.
 
-Deleting a topic also deletes its dead letters. Each letter has the id of its original topic, so a
-new topic of the same name never gets letters that an old one left.
+Deleting a topic also deletes its dead-letter topic, unless that cannot be opened, or begins with
+messages that are not dead letters of the topic. Each letter has the id of its original topic, so a
+new topic of the same name never gets letters that an old one left. Only letters that older versions
+of Lakebed wrote have no such id.
 """
 
 from __future__ import annotations

@@ -23,7 +23,10 @@ LOG_UPKEEP: Final = "log upkeep"
 PARTITION_UPKEEP: Final = "partition upkeep"
 GROUP_UPKEEP: Final = "group upkeep"
 OBJECT_UPKEEP: Final = "object upkeep"
-"""Kinds of failing background work, which is retried. All other kinds of failure refuse writes."""
+"""Kinds of failing background work, which is retried.
+
+A part of any other kind refuses writes; a group does so only until it can write new files.
+"""
 
 
 class FailedPart(NamedTuple):

@@ -2,8 +2,9 @@
 
 `store.json` has the version of the store as a whole, and every engine refuses to open a newer file.
 But a program opens logs, topics and buckets only when it needs them, and by then it may have
-changed other files. So if another release of Lakebed wrote the root last, all of it is searched
-when it is opened: the first bytes of every file identify its format and version.
+changed other files. So if another release of Lakebed was the last to open the root for writing, or
+none is recorded, all of the root is searched when it is opened for writing: every file has its
+format and version in its first bytes or, if it is JSON, as fields.
 
 Only newer files are refused here. Damaged and unknown files are left to the engine that opens them.
 The manifests of objects are not checked: they are in the metadata database, whose version is

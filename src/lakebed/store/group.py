@@ -6,7 +6,8 @@
     group.peek(max_messages=10)                # the next messages, without leasing them
 
 Any number of consumers share a group; each message is held by one consumer at a time. A message
-that is not acked before its deadline is delivered again, to any consumer.
+that is not acked before its deadline is delivered again, to any consumer. If the group's
+`delivery_count_max` is not 0, a message becomes a dead letter after that many deliveries.
 
 A lease takes messages from the partitions that are already open. It waits for other partitions to
 open only if the open ones have no messages, or if the group was opened a moment ago (`OPENING_NS`).
@@ -90,9 +91,10 @@ class Group:
         dead_letters: Callable[[], Topic],
         redrive_group: Callable[[], Group],
     ) -> None:
-        """`dead_letters` opens the dead-letter topic, `redrive_group` the group that reads it.
+        """`dead_letters` opens the dead-letter topic, and creates it if needed.
 
-        `restored_ms` is when the store was restored from a backup; 0 if it never was.
+        `redrive_group` opens the group that reads that topic; it raises `NotFound` if there is no
+        such topic. `restored_ms` is when the store was restored from a backup; 0 if it never was.
         """
         self.name = name
         self.topic = topic
@@ -157,10 +159,10 @@ class Group:
 
         By default `lease_ms` is the group's setting. Returns an empty list if no message is
         available; with `wait_s` the call waits up to that many seconds for a first message.
-        `max_bytes` limits the total size of keys, values and headers as encoded in the log; the
-        first message is returned even if it is larger. If a partition fails, the messages of other
-        partitions are returned and the failure is logged; it is raised only if no partition has
-        messages.
+        `max_bytes` limits the total size of keys, values and headers as encoded in the log, before
+        compression; the first message is returned even if it is larger. If a partition fails, the
+        messages of other partitions are returned and the failure is logged; it is raised only if no
+        partition has messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -213,18 +215,22 @@ class Group:
         """Call `callback` whenever more messages may be available to lease.
 
         Returns a function that removes the callback. `callback` may be called from any thread, with
-        no lock held. It is not called when a message becomes available because a delay or a lease
-        ended: see `due_ns`.
+        no lock held. When a message becomes available because a delay or a lease ended, it is
+        called only if another call on the group notices that: see `due_ns`.
         """
         return self._listeners.add(callback)
 
     def due_ns(self) -> int | None:
-        """Return the nanoseconds until the next delay or lease ends; None if none is pending."""
+        """Return the nanoseconds until the next delay or lease may end; None if none is pending.
+
+        Partitions that are not open are left out. While a message is scheduled for a later time,
+        the result is at most one second, because the wall clock may be changed.
+        """
         dues_ns = (part.due_ns() for part in self.opened_parts())
         return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settle the message: it is never delivered again.
+        """Settle the message: it is never delivered again, unless the group is reset or moved back.
 
         Raises `StaleLease` if the lease has ended and the message is not settled yet.
         """
@@ -233,9 +239,10 @@ class Group:
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """Settle many messages: they are never delivered again.
 
-        Messages of a partition that were leased together are settled with one sync, all or none.
+        Messages of a partition that were leased together are settled in one step, all or none.
         Raises `StaleLease` if the lease of a message has ended, unless the message is settled; then
-        neither this message nor those leased together with it are settled, but others may be.
+        neither this message nor those of its partition that were leased together with it are
+        settled, but others may be.
         """
         self.ack_held(held_of(messages))
 
@@ -250,7 +257,11 @@ class Group:
             part.ack(lease.ranges, epoch=lease.epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Give the message back, to be delivered again: immediately, or after `delay_ms`."""
+        """Give the message back, to be delivered again: immediately, or after `delay_ms`.
+
+        If it was delivered `delivery_count_max` times, it becomes a dead letter instead. Raises
+        `StaleLease` if the lease has ended.
+        """
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -345,11 +356,12 @@ class Group:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Move the group to a position: messages before it count as acked, later ones do not.
+        """Move the group to a position: only the messages before it count as acked.
 
         The messages from the position on are delivered again. The position is `offset` in one
         partition; or, in every partition, the first message at or after `timestamp_ms`; or, with
-        `to_end`, the end of every partition. Raises `InputError` if `offset` is after the end.
+        `to_end`, the end of every partition. All leases in these partitions end. Raises
+        `InputError` if `offset` is negative or after the end.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
             raise InputError("seek: pass exactly one of `offset`, `timestamp_ms` and `to_end`")
@@ -414,9 +426,10 @@ class Group:
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send up to `max_messages` dead letters back to their topic; return how many were sent.
 
-        Each goes to the partition that it came from. They become new messages there, which all
-        groups of the topic receive. A letter may be sent twice if the process ends during the call,
-        or if another letter cannot be sent.
+        Each goes to the partition that it came from, or to another one if the topic no longer has
+        that partition. They become new messages there, which all groups of the topic receive. A
+        letter may be sent twice if the process ends during the call, or if another letter cannot be
+        sent.
         """
         try:
             redrive_group = self._redrive_group()

@@ -113,7 +113,7 @@ def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
 
 
 def _missing(start: int, end: int) -> Iterator[Fact]:
-    """Yields one fact: `[start, end)` has no messages. Yields nothing if the range is empty.
+    """Yields a `Fact` that nothing in `[start, end)` can be delivered; none if the range is empty.
 
     The messages were compacted away or removed by retention, are lost, or are internal to the log.
     """

@@ -70,8 +70,8 @@ def batches_between(
 ) -> Iterator[MessageBatch]:
     """Yields the messages of `[start, end)` that still exist.
 
-    Messages that retention removes during the read are skipped. Damaged messages are skipped too,
-    and their ranges are passed to `on_skipped`.
+    Messages that retention removes during the read are skipped. Damaged messages, and those that
+    the device cannot read, are skipped too, and their ranges are passed to `on_skipped`.
     """
     start = max(start, partition.start_offset())
     while start < end:

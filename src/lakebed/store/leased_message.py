@@ -26,11 +26,11 @@ class LeasedMessage(NamedTuple):
     delivery_count: int  # including this delivery
     epoch: int  # fences earlier holders
     deadline_ms: int  # since 1970
-    incarnation: str  # of topic and group; changes when either is deleted and created again
+    incarnation: str  # changes if topic or group is created again, or the store is restored
 
     @property
     def message(self) -> Message:
-        """The message as it is stored in the log."""
+        """The message as it is stored in the log, but without its flags."""
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
@@ -46,7 +46,7 @@ class PeekedMessage(NamedTuple):
 
     @property
     def message(self) -> Message:
-        """The message as it is stored in the log."""
+        """The message as it is stored in the log, but without its flags."""
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
@@ -58,7 +58,7 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages of one partition that were leased together, given by their offsets.
 
     `epoch` identifies the lease. `incarnation` identifies the topic and the group: it changes when
-    one of them is deleted and created again.
+    one of them is deleted and created again, or when the store is restored from a backup.
     """
 
     partition: int

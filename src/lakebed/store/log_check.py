@@ -61,7 +61,7 @@ class LogFinding(NamedTuple):
 
     segment_id: int
     tier: int
-    records: int | None  # None if the copy is damaged, or was not read
+    records: int | None  # good ones; None if not read, or for a damaged copy in Tier 1 or 2
     problems: tuple[Problem, ...] = ()
     unreached: Tier2Error | None = None
     is_unread: bool = False  # the segment is only in Tier 2 now, and Tier 2 is not to be read
@@ -124,7 +124,10 @@ class LogCheck:
         self._unreached: Tier2Error | None = None
 
     def run(self, piece: LogPiece) -> LogFinding | None:
-        """Checks one piece; returns None if the segment was removed since the plan was made."""
+        """Checks one piece; returns None if its file or object was removed since the plan was made.
+
+        If the segment is only in a colder tier now, it is checked there instead.
+        """
         what = piece.what
         if isinstance(what, CopyPiece):
             return self._copy(what) or self._moved(what.state.segment_id, piece)

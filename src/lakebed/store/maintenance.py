@@ -10,7 +10,8 @@ All of it is safe while the store is in use; work that would not be safe is refu
 - `mark_objects` reads the object versions that a verification found to be damaged once more, and
   marks those that still are.
 - A topic can be repaired, and a log's Tier 2 migrated, only while the topic or log is not open;
-  otherwise `Busy` is raised.
+  otherwise `Busy` is raised. As an exception, a topic of which a partition cannot be opened is
+  closed and repaired.
 
 If `progress` raises an exception, the work ends between two steps. Completed steps stay done: a
 move or a migration that is started again skips them. Verifications and repairs start over.
@@ -162,7 +163,8 @@ class Maintenance:
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
         """Read and check all logs, topics, groups and objects of the store.
 
-        With `tier2` the Tier 2 objects of logs are checked too.
+        With `tier2` the segments of logs are read from Tier 2 too. In any case, the uploaded chunks
+        of manifest logs are looked up in Tier 2.
         """
         with self._store.open_read_only() as store:
             return store.maintenance.verify_store(tier2=tier2, progress=progress)

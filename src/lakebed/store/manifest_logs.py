@@ -1,8 +1,9 @@
 """Finds the manifest log of a log, by the log's name or by its stream id.
 
 `log.json` has the stream id, which is the name of the manifest log's folder. If `log.json` is lost
-or damaged and there is only one such folder, that folder is used. The writer does the same. A tool
-that searches for damage must not stop at a damaged `log.json`.
+or damaged and there is only one such folder, that folder is used. The writer does the same for a
+lost `log.json`, but does not open a log whose `log.json` is damaged. A tool that searches for
+damage must not stop there.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ def _manifest_of(disk: Disk, paths: LogPaths) -> ManifestLog:
 
 
 def _identity(disk: Disk, paths: LogPaths) -> tuple[LogIdentity | None, Problem | None]:
-    """Returns the content of `log.json`, or a problem if the file is missing or damaged."""
+    """Returns the content of `log.json`, or a problem if the file is missing or damaged.
+
+    Raises the error of a damaged file if there is no folder of a manifest log.
+    """
     try:
         return load_identity(disk, paths), None
     except NotFound:

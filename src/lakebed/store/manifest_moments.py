@@ -31,7 +31,7 @@ class Beginning(NamedTuple):
 
 
 class RecordedHistory(NamedTuple):
-    """The state of a segment in the oldest snapshot; the records before it were removed."""
+    """The state of a segment in the oldest snapshot; the first records before it were removed."""
 
     position: Position
     snapshot_id: int
@@ -92,7 +92,8 @@ def history_beginning(reader: ManifestReader) -> Beginning:
 def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
     """Returns the records about one segment in order, and every damaged place that may hide more.
 
-    Raises `NotFound` if nothing is recorded about the segment.
+    If the first chunks were removed, the segment's state in the oldest snapshot is included, in its
+    place. Raises `NotFound` if nothing is recorded about the segment.
     """
     steps: list[Step] = []
     recorded_ids: set[int] = set()

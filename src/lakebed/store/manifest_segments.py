@@ -3,8 +3,10 @@
 The manifest log may lag: while another process writes, its latest records are not committed yet,
 and a crash may lose them. Opening the log for writing records what is missing. Such a lag is only
 possible at the ends of the log: new and newly sealed segments at its newest end, removed segments
-at its oldest end. It is reported as a note. Any other difference is a problem: either a record or a
-file is lost.
+at its oldest end. It is reported as a note, and so is a file of a segment that is not recorded as
+in Tier 0, because the segment may be moving between tiers. Any other difference is a problem:
+either a record or a file is lost. If the manifest log is switched off, missing records and missing
+files are only notes.
 """
 
 from __future__ import annotations

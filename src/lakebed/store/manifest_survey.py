@@ -33,7 +33,7 @@ _NO_RECORD = "these bytes are not a record"
 
 
 class ChunkFacts(NamedTuple):
-    """The state and the counts of one chunk, or of a run of missing chunks."""
+    """The state and the counts of one chunk, or of several consecutive missing chunks."""
 
     chunk_index: int
     path: str

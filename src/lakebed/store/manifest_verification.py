@@ -5,8 +5,8 @@ The checks are:
   do not decrease.
 - Each snapshot equals the state that results from the records before it.
 - Everything that a replay needs exists: all chunks after the newest good snapshot, the two newest
-  sealed chunks, and the snapshot that the last marker names (a marker is the record that a snapshot
-  was written).
+  sealed chunks, and the snapshot that the last marker names, or a newer one (a marker is the record
+  that a snapshot was written).
 - The state agrees with the segments on disk, apart from lag (see `manifest_segments`).
 
 Nothing is changed and no lock is taken. Snapshots are read first, then the chunks, then the
@@ -59,7 +59,7 @@ class ManifestReport:
     snapshot_count: int = 0
     compared_snapshot_count: int = 0
     segment_count: int = 0  # segments compared with their files
-    warm_file_count: int = 0  # this and the two counts below are set by `tier_verification`
+    warm_file_count: int = 0  # this and the next two are counted by `tier_verification`
     object_count: int = 0
     uploaded_chunk_count: int = 0
     problems: list[Problem] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """Counts the messages of a partition from an offset on.
 
-Offsets have gaps only where compaction removed messages, which it does only in sealed segments. So
-each sealed segment of a compacted topic is read once to count its messages; after that a count
-reads at most one batch of one segment. In all other segments, messages are counted by subtracting
-offsets.
+Compaction removes messages only from sealed segments, and leaves gaps in their offsets. So each
+sealed segment of a compacted topic is read once to count its messages; after that a count reads at
+most one batch of one segment. In all other segments, messages are counted by subtracting offsets,
+so that lost messages and records that are internal to the log count too.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large
 class ReadEdge(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a read begins or ends.
 
-    It is `position` if that is given, else the first message at or after `timestamp_us`, else the
-    earliest or the latest position that exists.
+    It is `position` if that is given, else the first message at or after `timestamp_us` (the end if
+    there is none), else the earliest or the latest position that exists.
     """
 
     position: Unsigned | None = None

@@ -315,7 +315,7 @@ def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
 def log_index(disk: Disk, info: SegmentInfo) -> list[int]:
     """Returns the split points in a segment's index.
 
-    The list is empty unless the segment is sealed and in Tier 0.
+    The list is empty unless the segment is sealed, in Tier 0, and has a valid index.
     """
     if info.tier or not info.is_sealed:
         return []

@@ -1,8 +1,9 @@
 """Repairs a log: removes torn bytes at its end, and copies damaged bytes to the quarantine.
 
 Opening a log for writing runs recovery, which removes torn bytes but reads only the tail of the
-log. A repair then verifies all segments and copies the damaged ranges to the quarantine. The
-segments stay as they are: their good records stay readable, and they can still be repaired by hand.
+log. A repair then verifies all segments in Tier 0 and in the archive, and copies the damaged ranges
+to the quarantine. The segments stay as they are: their good records stay readable, and they can
+still be repaired by hand.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ class RepairReport(NamedTuple):
 
 
 def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """Repairs a log: opens it, which runs recovery, and verifies all of its segments.
+    """Repairs a log: opens it, which runs recovery, and verifies its segments in Tier 0.
 
-    Damaged bytes are copied to the quarantine.
+    Also verifies its archived segments. Damaged bytes are copied to the quarantine. If the log is
+    already open, recovery ran when it was opened.
     """
     paths = require_log(store.disk, store.root, name)
     recovered = store.log(name).recovered

@@ -1,8 +1,8 @@
 """Summarises the segments of a log from its files, one entry for each segment in any tier.
 
-Only the footer of a sealed segment is read. The records of an unsealed segment are counted up to
-the durable end. Tier 2 is not read: the manifest log has all facts about a segment that is only
-in Tier 2, except its number of records.
+Of a sealed segment at most the header and the footer are read. The records of an unsealed segment
+are counted up to the durable end. Tier 2 is not read: the manifest log has all facts about a
+segment that is only in Tier 2, except its number of records and its exact creation time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SegmentSummary:
     sealed_at: int | None
     bytes: int  # up to the end of its records
     file_bytes: int  # size of the file or object at `path`
-    records: int | None  # None if that is recorded only in Tier 2
+    records: int | None  # None if that is not known without reading Tier 2
     base_records: int | None  # records of the log before this segment; None if not known
     state: str  # active, unsealed (full, but its footer is not written yet), sealed, archived
     tiers: tuple[int, ...]  # the tiers that have the segment, hottest first; empty if archived

@@ -42,7 +42,7 @@ class SplitPoint(NamedTuple):
 
 
 Inner = Iterable[tuple[int, int]]
-"""Positions in a segment, in order: each record's offset, and its byte position in the file."""
+"""Some records of a segment, in order: the offset of each, and its byte position in the file."""
 
 
 def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:

@@ -149,10 +149,11 @@ class Store:
     ) -> Self | ReadOnlyStore:
         """Open a store for writing, and create it if it does not exist; or open it read-only.
 
-        Opening for writing raises `Locked` if another process has the store open for writing.
-        Configurations that are not passed come from `lakebed.toml` and the environment; if a `disk`
-        is passed, they are the defaults. Of the passed configurations, a read-only store uses only
-        `tier_config`.
+        Opening for writing raises `Locked` if the store is already open for writing, in this
+        process or another. Configurations that are not passed come from `lakebed.toml` and the
+        environment; if a `disk` is passed, they are the defaults. If `config` is passed, the
+        settings of `[aof_manager]` are the defaults too. Of the passed configurations, a read-only
+        store uses only `tier_config`.
         """
         disk, connector = options.get("disk"), options.get("connector")
         tier_config, runner = options.get("tier_config"), options.get("runner")
@@ -448,7 +449,7 @@ class Store:
 
     @property
     def lake(self) -> Lake:
-        """The object store, which is opened on first use."""
+        """The object store, which is opened, and created if there is none, on first use."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._lakes.get("")
@@ -518,7 +519,10 @@ class Store:
         return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Return the counters of everything that is open: by engine, then part, then name."""
+        """Return the counters of everything that is open: by engine, then part, then name.
+
+        The tier counters that all logs share are left out.
+        """
         return engine_values(self.counts())
 
     def counts(self) -> list[PartCounters]:

@@ -72,7 +72,7 @@ OBJECTS_BYTES = (
 class CheckedLog(NamedTuple):
     name: str
     report: LogReport
-    manifest: ManifestReport | None  # None if the manifest log is empty, or there is none
+    manifest: ManifestReport | None  # None if there is none, or it is empty or unchecked
     unreached: Tier2Error | None  # why not all of Tier 2 was read
 
     @property
@@ -110,7 +110,7 @@ class StoreReport(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is torn, corrupt or lost, and no check failed to run.
+        """Whether no problem was found or is on record, and everything could be checked.
 
         Segments that were not read, because only Tier 2 has them and `tier2` was not set, do not
         count.
@@ -181,9 +181,10 @@ def verify_store(
     tier2: bool = True,
     progress: Progress = no_progress,
 ) -> StoreReport:
-    """Verifies all of a store in this process; with `tier2` also the Tier 2 objects of logs.
+    """Verifies all of a store in this process; with `tier2` also the segments in Tier 2.
 
-    Calls `progress` with about how many bytes were checked so far, and how many there are.
+    In any case, the uploaded chunks of manifest logs are looked up in Tier 2. Calls `progress` with
+    about how many bytes were checked so far, and how many there are.
     """
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:

@@ -15,7 +15,7 @@ def report_lines(report: StoreReport) -> list[str]:
 
 
 def mark_lines(marks: MarkReport) -> list[str]:
-    """Returns one line for each object version that was read again, and whether it is marked.
+    """Returns one line for each object version: whether it is marked now, or could not be read.
 
     Versions that were deleted meanwhile have no line.
     """
@@ -28,7 +28,7 @@ def mark_lines(marks: MarkReport) -> list[str]:
         "without error"
         for version in marks.whole
     ]
-    return [*lines, *(f"not marked: {why}" for why in marks.failed)]
+    return [*lines, *(f"mark not changed: {why}" for why in marks.failed)]
 
 
 def _problems(report: StoreReport) -> Iterator[str]:

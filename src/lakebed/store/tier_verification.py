@@ -1,8 +1,8 @@
 """Verifies the copies of a log's segments: its warm files, and its objects in Tier 2.
 
-`Copies.check` tests only that the copies exist, with the recorded size and checksums.
-`Copies.verify` also reads and decompresses all of a copy, and compares the payload with the
-segment's checksum.
+`Copies.check` tests only that the copies exist with the recorded size, and that objects have the
+recorded checksum in their metadata. `Copies.verify` also reads and decompresses all of a copy, and
+compares the payload with the segment's checksum.
 
 Nothing is changed and no lock is taken. If a copy does not exist, it may have been removed just
 now, so the manifest log is read again before the copy is reported as missing. If Tier 2 does not
@@ -76,7 +76,10 @@ class CopiesReport:
 def check_copies(
     store: ReadOnlyStore, manifest_log: ManifestLog, *, progress: Progress
 ) -> CopiesReport:
-    """Checks that all copies named in a manifest log exist, and the log's own uploaded chunks."""
+    """Checks that all copies of segments that a manifest log names exist as recorded.
+
+    Also checks the chunks of the manifest log itself that were uploaded to Tier 2.
+    """
     report = CopiesReport()
     copies = Copies(store, manifest_log.paths, recorded_states(store.disk, manifest_log.paths))
     total = copies.count(1) + copies.count(2)

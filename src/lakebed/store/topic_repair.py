@@ -119,7 +119,8 @@ def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress
 def preview_topic_while_open(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     """Reports what `repair_topic` would find in a topic that may be in use; changes nothing.
 
-    The topic is verified up to its durable end.
+    The topic is verified up to its durable end. Raises `Corrupt` if `topic.json` is missing or
+    damaged, although `repair_topic` would rebuild it.
     """
     return _preview(
         verify_topic(store.disk, store.root, name, runner=store.runner, progress=progress)

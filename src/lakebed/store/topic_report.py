@@ -38,7 +38,7 @@ def problem_lines(topic: str, report: TopicReport) -> list[str]:
 
 
 class LostOffsets(NamedTuple):
-    """A range of lost messages `[start, end)` of a partition."""
+    """Offsets `[start, end)` of a partition whose messages are lost; some may have had none."""
 
     partition: int
     start: int

@@ -17,7 +17,7 @@ class PartitionSummary:
     start_offset: int
     high_watermark: int
     segments: int
-    bytes: int  # of the segments' log files
+    bytes: int  # of the segments' log files, up to the last record of each
 
     @property
     def offsets(self) -> int:

@@ -144,11 +144,11 @@ class StoreTopics:
         restored_ms: int = 0,
         random: Random | None = None,
     ) -> None:
-        """Opens the topics of a root. The caller must hold the root's lock.
+        """Finishes interrupted deletions of topics and groups; opens nothing yet.
 
-        `is_pinned` and `spare_budget` are passed to `keratin.Topics`. `read_object` reads batches
-        that are staged as objects. `restored_ms` is when the store was restored from a backup;
-        leases from before that are refused.
+        The caller must hold the root's lock. `is_pinned` and `spare_budget` are passed to
+        `keratin.Topics`. `read_object` reads batches that are staged as objects. `restored_ms` is
+        when the store was restored from a backup, or 0; leases from before that are refused.
         """
         self._root = root
         self._disk = disk
@@ -195,7 +195,11 @@ class StoreTopics:
         return self._topics.names()
 
     def opened_topic(self, name: str) -> StoreTopic | None:
-        """Return the topic if it is open, else None. Never waits for a topic being opened."""
+        """Return the topic if it is open, else None; never waits.
+
+        Also returns None while another call creates, opens, configures, repairs or deletes the
+        topic, or opens or deletes a group of it.
+        """
         with self._mutex:
             if self._is_closed or name in self._busy:
                 return None
@@ -298,9 +302,10 @@ class StoreTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> StoreTopic:
-        """Open a topic, and create it if it does not exist.
+        """Open a topic, and create it with these settings if it does not exist.
 
-        Raises `InputError` if it exists with another number of partitions.
+        An existing topic keeps its settings. Raises `InputError` if it exists with another number
+        of partitions.
         """
         with self._alone(name):
             try:
@@ -321,7 +326,11 @@ class StoreTopics:
             self._topics.configure(name, settings)
 
     def delete(self, name: str) -> None:
-        """Delete a topic with its messages, groups and dead letters. This cannot be undone."""
+        """Delete a topic with its messages, groups and dead letters. This cannot be undone.
+
+        The dead-letter topic is kept if it cannot be opened, or if the first readable message of
+        one of its partitions is not a dead letter of this topic.
+        """
         with self._alone(name):
             self._close_groups(name)
             self._forget_unwritable(name)

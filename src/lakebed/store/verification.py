@@ -2,7 +2,8 @@
 
 Nothing is changed and no lock is taken. While another process writes, a segment that is not sealed
 is checked up to the durable end: bytes after that are not part of the log yet. If the durable end
-is not known (the machine was restarted, or the file is gone) the whole file is checked.
+is not known (the machine was restarted, or the file is missing or damaged) the whole file is
+checked.
 
 A segment that is sealed according to the sealed pointer must have a footer. A segment that is only
 in a colder tier is part of the log too; `tier_verification` checks it there.
@@ -228,7 +229,7 @@ class Verification:
 
 
 def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
-    """Checks every byte of a segment's file.
+    """Checks every byte of a segment's file; with `piece.is_cut` only those before its durable end.
 
     If the file does not exist, no problem is reported: the segment was moved or removed.
     """

@@ -6,9 +6,10 @@
 - `journal`, `snapshot`, `delta`, `events`, `recovery`: the group's files (`format`, `paths`);
 - `source`: the protocol by which a group reads its log. Stroma does not depend on topics.
 
-A message is *settled* if it was acked or dead-lettered, or has nothing to deliver: it is not
-delivered again. To *fold* the delta log means to write a new snapshot that includes its events, and
-to remove these events from the delta log.
+A message is *settled* if it was acked, dead-lettered or skipped by a seek, or has nothing to
+deliver: it is not delivered again, unless the group is reset or moved back. To *fold* the delta log
+means to write a new snapshot that includes its events, and to remove these events from the delta
+log.
 
     group = open_group(disk, root, GroupName("orders", 0, "billing"), source=log, runner=runner)
     grant = group.lease(100, wait_s=5)

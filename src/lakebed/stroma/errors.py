@@ -11,10 +11,11 @@ class StaleLease(InputError):
     """The caller does not hold all of the messages: its lease has ended, or it never had one.
 
     A lease also ends when its topic or its group is deleted, even if a new one with the same name
-    is created.
+    is created, and when the store is restored from a backup.
 
-    `ranges` are messages that the caller does not hold. The call changed nothing, not even messages
-    that the caller does hold.
+    `ranges` are messages that the caller does not hold. None of the messages that were to be
+    changed together with them was changed, not even those that the caller does hold. A call on
+    several leases changes one lease after another: earlier leases may have been changed.
     """
 
     def __init__(

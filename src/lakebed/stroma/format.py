@@ -36,7 +36,7 @@ class SnapshotHeader(NamedTuple):
     created_ts_ms: u64  # since 1970
     tp_hash: u64  # first 8 bytes of BLAKE3 of `<topic>-<partition>`
     group_hash: u64  # first 8 bytes of BLAKE3 of the group's name
-    generation: u64  # the number of snapshots of this group so far, including this one
+    generation: u64  # higher than that of every earlier snapshot of this group
     incarnation: u64  # random, chosen when the group is created; 0 in files of older releases
     reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it

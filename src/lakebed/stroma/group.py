@@ -5,8 +5,8 @@ waits until the change is recorded as the group's ack level requires, and only t
 memory may be ahead of the disk, but the disk is never ahead of memory.
 
 After a failed write or sync, every call that waited for it fails. The changes of these calls stay
-in memory, except for leases, which are given back. The next call first writes the whole state as a
-new snapshot with a new delta log, and fails too if that fails.
+in memory, except for leases, which are given back. The next call that changes the state first
+writes the whole state as a new snapshot with a new delta log, and fails too if that fails.
 
 What may be lost: changes whose calls did not return. With `after_write`, a power cut may also lose
 the changes of the last `sync_ms`: those messages are delivered again, under another epoch.
@@ -120,7 +120,7 @@ class PartitionGroup:
         `wake` schedules a call of `step`.
         """
         self.name = paths.name
-        self.incarnation = recovered.incarnation  # changes if the group is created again
+        self.incarnation = recovered.incarnation  # changes if group or delta log is lost
         self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
@@ -160,9 +160,9 @@ class PartitionGroup:
         """Leases up to `max_messages` messages, those with the lowest offsets first.
 
         The lease lasts `lease_ms`, by default the `lease_ms` of the group's settings. The grant is
-        empty if no message is available. With `wait_s`, the call waits up to that many
-        seconds until a message becomes available: because it is new, was given back, reached the
-        end of its delay or lease, or is the next one of its key.
+        empty if no message is available, or if `in_flight_max` messages are leased. With `wait_s`,
+        the call waits up to that many seconds until a message becomes available: because it is new,
+        was given back, reached the end of its delay or lease, or is the next one of its key.
 
         With `per_key_order`, the first message of each key is leased first. If these are too few,
         the next messages of the same keys are added; the holder must handle them in order.
@@ -189,10 +189,10 @@ class PartitionGroup:
             self._announce_expired()
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
-        """Settles messages that are leased under `epoch`: they are never delivered again.
+        """Settles messages that are leased under `epoch`: they are not delivered again.
 
-        Raises `StaleLease`, and settles nothing, if a message is not leased under `epoch`. Messages
-        that are already settled are accepted.
+        Raises `StaleLease`, and settles nothing, if a message is neither leased under `epoch` nor
+        already settled.
         """
         self._settle(ranges, partial(settlement_transitions.ack, epoch=epoch))
 
@@ -232,7 +232,7 @@ class PartitionGroup:
         return deadline_ms
 
     def lease_dead_letters(self, max_messages: int, *, lease_ms: int | None = None) -> Grant:
-        """Leases messages that were delivered `delivery_count_max` times and are not settled.
+        """Leases available messages that were leased at least `delivery_count_max` times before.
 
         The caller appends them to the dead-letter topic, and then calls `dead_lettered`.
         """

@@ -6,8 +6,8 @@ leased, no other lease gets a message of that key. Messages without a key are no
 
 A queue holds at most `queue_max` messages, so that one key with very many messages does not use up
 the memory limit of all keys. Further messages of the key are *parked*: they are skipped, and
-scanned again once no earlier message is in the queue. A message that was leased before is never
-parked. A leased message may be added before earlier messages are scanned.
+scanned again once no earlier message is in the queue. A message that was leased, delayed or
+scheduled before is never parked. A leased message may be added before earlier messages are scanned.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class KeyOrder:
     def following(self, offset: int, count: int) -> Sequence[int]:
         """Returns up to `count` messages that are queued after the message at `offset`.
 
-        That message must be the first one in the queue of its key.
+        That message must be the first one in the queue of its key. Stops before an offset at which
+        a message of the key may be parked, and before messages that were not scanned yet.
         """
         key = self._keys.get(offset)
         if key is None:

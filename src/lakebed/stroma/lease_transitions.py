@@ -1,17 +1,18 @@
 """Decides which messages a lease gets: the available ones with the lowest offsets. No I/O.
 
 `choose` takes messages that are known to be available. If these are too few, `unseen_span` returns
-a range of messages that were not examined yet; the caller reads their facts from the log, and
-`admit` adds them to the state. Messages with nothing to deliver are settled, and those scheduled
-for later must wait. Both are recorded, so that these messages need not be examined again.
+a range of messages that were not examined yet; the caller reads from the log which of them have a
+key, are scheduled or have nothing to deliver (`source.Fact`), and `admit` adds them to the state.
+Messages with nothing to deliver are settled, and those scheduled for later must wait. Both are
+recorded, so that these messages need not be examined again.
 
 A group with `per_key_order` gives a lease the first message of each key, and if these are too few,
 the `following` ones of the same keys. No other lease gets a message of a key while one of the key's
 messages is leased. After a restart, the keys of leased messages are not known: they are read
 (`unknown_leases`) before anything else is leased.
 
-The cost grows with the number of runs, not of messages; only with `per_key_order` is each message
-visited.
+The cost grows with the number of runs of messages with the same status, not of messages; only with
+`per_key_order` is each message visited.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def unseen_span(
     """Returns the next messages to examine, as a range of offsets.
 
     Returns None if there are none, or if no more messages may be leased. `missing_count` is how
-    many more messages the lease needs; the span may be longer.
+    many more messages the lease needs; the span may be longer or shorter.
     """
     if missing_count <= 0 or state.in_flight >= state.config.in_flight_max:
         return None
@@ -262,7 +263,8 @@ def lease(
 ) -> tuple[Grant, list[Event]]:
     """Returns a lease of the chosen messages, and its events.
 
-    The caller must record and apply the events.
+    `now_ms` and the deadline of the lease are times of the group's clock. The caller must record
+    and apply the events.
     """
     epoch = epochs.next_epoch(state.epoch)
     events: list[Event] = []

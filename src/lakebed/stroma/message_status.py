@@ -1,13 +1,15 @@
 """The status of a message in a group.
 
-    FRESH      not examined yet: its facts must be read from the log first
+    FRESH      not examined yet: its key and schedule must be read from the log first
     AVAILABLE  can be leased now
     WAITING    can be leased from `time_ms` on
     LEASED     held under `epoch` until `time_ms`
-    SETTLED    acked, dead-lettered or not deliverable; this is final until a reset or a seek
+    SETTLED    acked, dead-lettered, skipped by a seek or not deliverable; this is final until a
+               reset or a seek
 
-`deliveries` is how many times the message was leased. A waiting message that was never leased is
-scheduled: its `time_ms` is a wall clock time. All other times are those of the group's clock.
+`deliveries` is how many times the message was leased, without leases that were undone. A waiting
+message that was never leased is scheduled: its `time_ms` is a wall clock time. All other times are
+those of the group's clock.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class StatusKind(Enum):
 
 
 class MessageStatus(NamedTuple):
-    """The status that all messages of a run share."""
+    """The status of a message, or of consecutive messages with the same status."""
 
     kind: StatusKind
     deliveries: int = 0

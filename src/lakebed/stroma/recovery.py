@@ -12,10 +12,11 @@ torn bytes, and nothing is ever appended to a file that may not be durable. A da
 saved in the quarantine, and is replaced by a new snapshot and a new delta log. Repair may be
 interrupted at any point; running it again gives the same result.
 
-A damaged snapshot, a delta log without its snapshot, or a delta log with a damaged header raises an
-error. `start_over` sets these files aside, so that the group can be used again. If the delta log is
-missing, or its header is cut short, acks may be lost: this is reported, the group continues from
-its snapshot, and leases granted before are no longer accepted.
+A damaged snapshot, a delta log without its snapshot or of another group, or a delta log with a
+damaged header raises an error. `start_over` sets these files aside, so that the group can be used
+again. If the delta log is missing although there is a snapshot, or if its header is cut short or
+was never written, acks may be lost: this is reported, the group continues from its snapshot, if
+there is one, and leases granted before are no longer accepted.
 
 A snapshot without a delta log always means that the delta log was lost. A group without files is
 new: if a group that never had a snapshot loses its delta log, that is not noticed.
@@ -121,9 +122,10 @@ def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: 
 
 
 def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
-    """Moves the files to the quarantine, so that the group starts over at the log's beginning.
+    """Moves the snapshot and the delta log to the quarantine.
 
-    Returns sentences that describe what was saved and lost.
+    The group then starts over at the log's beginning. For partition 0, this also removes the
+    group's own settings. Returns sentences that describe what was saved and which acks are lost.
     """
     report = []
     for path in (paths.snapshot, paths.delta):

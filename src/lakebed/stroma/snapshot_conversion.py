@@ -1,7 +1,7 @@
 """Converts a group's state to a snapshot, and a snapshot to a state.
 
 Messages after `acked_until` that are not in the snapshot become fresh and are examined again: they
-were never leased, or their lease was never recorded.
+were never leased, or their only lease was undone or never recorded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Makes the runs of a snapshot from its columns, part by part as they are needed.
 
+A run is a range of consecutive messages with the same status.
+
 A snapshot may hold a million messages, but only a few of them are used soon. So opening a group
 only reads the columns, and the runs of a part are made when that part is first used.
 

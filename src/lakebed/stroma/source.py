@@ -24,7 +24,10 @@ class Fact(NamedTuple):
 
 
 class Source(Protocol):
-    """The log of one partition. Messages below `high_watermark` never change."""
+    """The log of one partition.
+
+    Messages below `high_watermark` never change, but retention and compaction may remove them.
+    """
 
     def start_offset(self) -> int:
         """Returns the first offset that retention has not removed."""
@@ -48,5 +51,6 @@ class Source(Protocol):
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` whenever the high watermark moves; returns a function that unsubscribes.
 
-        The callback may be called from any thread. No lock is held during the call.
+        The callback may be called from any thread, and also when nothing has changed. No lock is
+        held during the call.
         """

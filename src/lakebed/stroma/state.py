@@ -4,15 +4,16 @@ Every message from `base` to `end` has a status, stored in runs. All messages be
 settled, and those from `end` on were not examined yet. Live calls and recovery both change the
 state with `apply`, so a recovered state equals the original. Two changes need no event, because
 they can be derived: a lease or a delay ends (`expire`), and plain messages become available
-(`lease_transitions.admit`).
+(`lease_transitions.admit`). A lease whose write failed ends without an event too (`give_back`);
+after a restart, such a lease may last until its deadline.
 
 Invariants:
 - a settled message stays settled until a reset or a seek;
 - a message is leased under at most one epoch, and `in_flight` counts the leased messages;
 - `ready`, `exhausted` and `unseen` are heaps of ranges. Each message that can be leased is in a
-  range of `ready`, each message that has been leased `delivery_count_max` times is in a range of
-  `exhausted`, and each fresh message is in a range of `unseen`. The ranges may cover other messages
-  too.
+  range of `ready`, or of `exhausted` if it has been leased `delivery_count_max` times. Each fresh
+  message that is not being examined is in a range of `unseen`, which is not used with
+  `per_key_order`. The ranges may cover other messages too.
 
 This module uses no clock, disk or lock: the caller passes times and allows one thread at a time.
 """
@@ -91,7 +92,8 @@ class GroupState:
     def apply(self, event: Event, now_ms: int) -> None:
         """Applies an event.
 
-        A lease or a delay ends no later than `now_ms` plus the duration for which it was made.
+        A lease ends no later than `now_ms` plus the duration for which it was made. So does a delay
+        if the event has its duration.
         """
         match event:
             case Acks(ranges):

@@ -65,7 +65,7 @@ def test_a_file_that_rotted_is_not_uploaded(fake: FakeObjectStore) -> None:
     disk = disk_with(sealed_segment())
     facts = compress_segment(disk, SEGMENT, WARM)
     disk.flip_bit(WARM, offset=100)
-    with pytest.raises(Corrupt, match="the checksum of the copied bytes is wrong"):
+    with pytest.raises(Corrupt, match="the bytes do not match their recorded checksum"):
         upload_file(fake, KEY, disk, WARM, crc64=facts.crc64, metadata={})
     assert not fake.objects
 

@@ -39,7 +39,7 @@ class AsyncAccessKeys:
         raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
 
     async def disable(self, access_key: str) -> KeyInfo:
-        """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
+        """Disables a key: requests with it are refused. Has no effect on a disabled key."""
         return await self.set_enabled(access_key, is_enabled=False)
 
     async def enable(self, access_key: str) -> KeyInfo:

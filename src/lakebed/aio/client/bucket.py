@@ -85,7 +85,7 @@ class AsyncObject:
 class AsyncBucket:
     """A bucket of a remote store. For one event loop.
 
-    All methods raise `NoSuchBucket` if the bucket does not exist.
+    All calls to the server raise `NoSuchBucket` if the bucket does not exist.
     """
 
     def __init__(self, caller: Caller, name: str) -> None:
@@ -294,7 +294,7 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """Returns the body to send: bytes if the source is small, else `Pieces`.
+    """Returns the body to send: `Pieces` for a large file or iterable, otherwise bytes.
 
     Bytes can be sent again if the server was not ready; `Pieces` cannot.
     """

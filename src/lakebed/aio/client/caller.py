@@ -4,8 +4,8 @@
     caller.call(topics.DESCRIBE_TOPIC, {"topic": "orders"})
 
 If the server reports a problem, the call raises the same error that the embedded API would raise.
-If there is no response, it raises `Unreachable`, which states the reason and whether the call may
-have run. `retry_schedule` decides which calls are retried.
+If there is no response, it raises `Unreachable`, which states the reason and, unless the call is a
+GET, whether it may have run. `retry_schedule` decides which calls are retried.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Streamed(NamedTuple):
 
 
 class _Refusal(Exception):
-    """Raised when the server responds with a problem document."""
+    """Raised when the server responds with an error."""
 
     def __init__(self, error: LakebedError, *, status: int, retry_after_s: int) -> None:
         super().__init__(str(error))
@@ -133,9 +133,9 @@ class Caller:
     ) -> Result:
         """Calls an operation and returns its result.
 
-        `wait_s` is how long the server itself may wait before it responds. `busy_s` limits how long
-        the call is retried while the server is busy. `is_repeatable` overrides the value that the
-        operation declares.
+        `wait_s` is how long the server itself may wait before it responds. `busy_s`, if shorter
+        than `retry_s`, limits how long the call is retried while the server is busy.
+        `is_repeatable` overrides the value that the operation declares.
         """
         answer = await self.ask(
             operation,
@@ -323,7 +323,8 @@ class Caller:
         """Returns the error to raise for a refused call.
 
         The refusal means that the last attempt did nothing. If the response to an earlier attempt
-        was lost, that attempt may have run, and the error is `Unreachable`.
+        was lost, that attempt may have run: instead of an error that allows a retry, the result is
+        then `Unreachable`, unless the call is a GET.
         """
         error = refusal.error
         is_retryable = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)

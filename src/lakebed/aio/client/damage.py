@@ -10,7 +10,7 @@ from lakebed.base.damage_ledger import DamageRecord, Ledger
 
 
 class AsyncDamage:
-    """The damage ledger of a remote store, which records every loss of data. For one event loop."""
+    """The damage ledger of a remote store, which records losses of data. For one event loop."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -25,6 +25,6 @@ class AsyncDamage:
         return [*(await self.ledger()).records]
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
-        `NotFound` if there is no such record."""
+        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
+        longer reports it. Raises `NotFound` if there is no such record."""
         return (await self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id})).record

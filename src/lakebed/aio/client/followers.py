@@ -105,7 +105,7 @@ class AsyncTopicFollower:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last returned message, by partition."""
+        """The offset from which each partition is read next, by partition number."""
         return {number: follower.position for number, follower in self._followers.items()}
 
     async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:

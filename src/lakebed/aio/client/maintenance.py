@@ -35,7 +35,12 @@ _WAIT_MS = 500  # between two progress reports
 
 
 class AsyncMaintenance:
-    """Runs long-running work, such as a verification, in a remote store. For one event loop."""
+    """Runs long-running work, such as a verification, in a remote store. For one event loop.
+
+    `segments` are the ids of the segments to move. If one of them does not allow the move (because
+    it is not sealed, for example), the call raises an error and moves none. By default all sealed
+    segments that allow the move are moved.
+    """
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -59,7 +64,7 @@ class AsyncMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Uploads segments again, by default all whose last upload failed."""
+        """Uploads segments like `upload`, by default all whose last upload failed."""
         return await self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     async def evict(
@@ -98,7 +103,8 @@ class AsyncMaintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copies a log's objects to another Tier 2, which the log then uses.
+        """Copies a log's objects to another Tier 2, which the log then uses. Raises `Busy` if the
+        log is open.
 
         `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
         address are deleted.
@@ -155,8 +161,8 @@ class AsyncMaintenance:
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Verifies object versions again: marks the damaged ones, and removes the mark from the
-        others."""
+        """Verifies object versions again: marks the damaged ones, and removes the mark from those
+        that are whole."""
         report = MarkReport()
         for start in range(0, len(versions), VERSIONS_MAX):
             part = versions[start : start + VERSIONS_MAX]

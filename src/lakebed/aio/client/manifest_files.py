@@ -53,5 +53,6 @@ class ManifestFiles:
 def _check_name(file: ManifestFile) -> None:
     if parse_file_name(file.name) != (file.kind, file.number):
         raise BadAnswer(
-            f"{wire.LOG_MANIFEST.name}: the response lists a file whose name no manifest log uses"
+            f"{wire.LOG_MANIFEST.name}: the response lists a file whose name is not valid, or does "
+            "not match its kind and number"
         )

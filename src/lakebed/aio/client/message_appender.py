@@ -57,8 +57,8 @@ class MessageAppender:
     async def append(self, topic: str, partition: int, batch: Batch) -> AppendResult:
         """Appends a batch and waits until it is acknowledged.
 
-        As in the embedded API, invalid arguments, a full queue and a closed store raise an error;
-        errors of the write itself are in the result.
+        As in the embedded API, invalid arguments, a full queue and a closed store raise an error.
+        All other errors, such as a failed write or a lost connection, are in the result.
         """
         try:
             outcome = await self._append(topic, partition, batch)

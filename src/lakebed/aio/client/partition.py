@@ -179,8 +179,9 @@ class AsyncPartition:
         """Iterates over the messages of `[start, end)` in columnar batches; by default over all
         messages.
 
-        If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
-        first batch. `skip_damage` is not supported, and raises `InputError`.
+        If `start` is before the start offset or after the high watermark, the call itself raises
+        `OffsetOutOfRange`, before the first batch. `skip_damage` is not supported, and raises
+        `InputError`.
         """
         if skip_damage:
             raise InputError(_NO_SKIPPING)
@@ -207,9 +208,9 @@ class AsyncPartition:
 
     async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Returns the stored bytes of whole records, beginning with the record that contains
-        `offset`: at most `max_bytes`, but at least one record.
+        `offset`, or else with the next one: at most `max_bytes`, but at least one record.
 
-        Returns no bytes if `offset` is the high watermark.
+        Returns no bytes if there is no record at or after `offset`.
         """
         return (
             await self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX))

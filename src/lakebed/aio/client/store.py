@@ -138,7 +138,7 @@ class AsyncStore:
         return await find_manifest_log(self._caller, name)
 
     async def tier2_of(self, log: str) -> str:
-        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
+        """Returns the address of a log's Tier 2: a URL, or the path of a folder."""
         return (await self._caller.call(logs.LOG_TIER2, {"log": log})).address
 
     async def topic(self, name: str, *, partitions: int | None = None) -> AsyncTopic:
@@ -158,7 +158,7 @@ class AsyncStore:
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
         """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
-        oldest first."""
+        partition by partition, and in each partition oldest first."""
         return await AsyncGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     async def plan_topics(
@@ -218,7 +218,8 @@ class AsyncStore:
         return await self._caller.call(admin.STATE)
 
     async def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Returns the counters by engine, then by log or partition, then by name."""
+        """Returns the counters by engine, then by the part that they count (such as a log, a
+        partition or a group), then by name."""
         return (await self._caller.call(admin.COUNTERS)).counters
 
     async def configuration(self) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ class ManifestConfig:
     growth_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
     """Step in bytes by which a chunk file grows for a record that is larger than a chunk."""
     commit_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
-    """Make records durable when this many bytes are queued."""
+    """Make records durable when more than this many bytes are queued."""
     commit_ms: int = bounded(250, minimum=0, maximum=60_000)
     """Make records durable after at most this many milliseconds, even if no caller waits."""
     rotation_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)

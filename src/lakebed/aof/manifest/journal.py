@@ -1,14 +1,16 @@
 """A manifest log that is open for writing.
 
 A record is encoded, gets its position, is applied to the index and queued, all in one critical
-section. It becomes durable at most `commit_ms` later. So the index in memory may be ahead of the
-disk, and a crash may lose the last records. They are added again when the log is opened, by
-comparing the index with the segment files (`reconciliation`).
+section. It becomes durable at most `commit_ms` later, unless writes fail. So the index in memory
+may be ahead of the disk, and a crash may lose the last records. Lost records of opened, sealed and
+evicted segments are added again when the log is opened, by comparing the index with the segment
+files (`reconciliation`).
 
 A chunk is sealed, and the next one started, when the next record does not fit, or when its first
 record about a segment is `rotation_ms` old. A snapshot is taken after every `snapshot_chunks`
-chunks and on close; it is durable before the marker that names it is recorded. While the log does
-not change, nothing is written and no thread is woken.
+chunks, and on close if segments changed; it is durable before the marker that names it is recorded.
+While the log does not change, nothing is written and no thread is woken, except to seal an old
+chunk.
 """
 
 from __future__ import annotations
@@ -199,7 +201,7 @@ class Journal:
             rotation_ns = self._rotate_if_old()
             if self._is_snapshot_due():
                 self.take_snapshot()
-        except LakebedError as error:  # retried at the next chunk, or on close
+        except LakebedError as error:  # retried by a later step, or on close
             self._log_failure("manifest_upkeep_failed", error)
         delays = [rotation_ns, self._barrier.step()]
         return min((delay for delay in delays if delay is not None), default=None)
@@ -278,7 +280,7 @@ class Journal:
         """Takes a snapshot if segments changed since the last one, commits, and closes the files.
 
         The last chunk is not sealed: the next journal continues in it. Idempotent. Raises an error
-        if records could not be made durable.
+        if the snapshot could not be taken, or if records could not be made durable.
         """
         with self._mutex:
             if self._is_closed:

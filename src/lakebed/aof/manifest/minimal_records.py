@@ -1,9 +1,9 @@
 """Computes the fewest records that give the same state as all records of a manifest log.
 
 They can replace all records of a manifest log. A replay of them gives an equal state,
-including the times when a segment was opened, sealed and last changed. Only facts that are not part
-of any state are lost: those that later records replaced, flags, logical offsets, and the exact
-non-zero value of a `flush_failure`.
+including the times when a segment was opened, sealed and last changed. Only what is not part of any
+state is lost: values that later records replaced, custom events, flags, logical offsets, and the
+exact non-zero value of a `flush_failure`.
 
 A segment takes one record for its opening, one for its sealing, and one for each later change that
 still affects its state. Deletes of objects that belong to no segment, and a watermark that is
@@ -141,7 +141,8 @@ def _has_warm_facts(state: SegmentState) -> bool:
 
 
 def _is_made_anew(state: SegmentState) -> bool:
-    """Returns whether the segment is only in Tier 0, and its compression is running or failed.
+    """Returns whether the segment is in Tier 0 and not in Tier 1, and its compression is running or
+    failed.
 
     If there was a warm file before, it no longer counts.
     """
@@ -184,9 +185,9 @@ def _work(state: SegmentState) -> Iterator[Payload]:
 
 
 def _creation(payloads: list[Payload]) -> Iterator[Payload]:
-    """Yields a start record if the first of `payloads` is a failure.
+    """Yields a start record if the first of `payloads` is a failed compression or hydration.
 
-    A failure record alone does not create the segment's entry, but a start record does.
+    Such a record alone does not create the segment's entry, but a start record does.
     """
     match payloads:
         case [CompressionFailed(), *_]:

@@ -61,7 +61,8 @@ class Moment:
 class Damage:
     """A chunk that was not replayed, because it is damaged or missing.
 
-    `segment_ids` are the segments that its records are about, as far as they can be read.
+    If several chunks in a row are missing, this is the first of them. `segment_ids` are the
+    segments that its records are about, as far as they can be read.
     """
 
     chunk_index: int

@@ -205,7 +205,8 @@ class ChunkSink:
     def _grow(self, file: File, end: int) -> None:
         """Makes the file at least `end` bytes long.
 
-        This is necessary only for a record that is larger than an empty chunk.
+        This is necessary if records that are appended together are larger than an empty chunk, or
+        if `chunk_bytes` is now larger than when the chunk was created.
         """
         if end > self._size:
             steps = -(-(end - self._size) // self._growth_bytes)

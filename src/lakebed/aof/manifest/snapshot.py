@@ -4,10 +4,11 @@
     index = decode_snapshot(bytes).index     # the state after all records before that position
 
 A replay that starts from a snapshot gives the same result as one from the first record: segments,
-deletes, watermark, record count and last marker. Only the counts of anomalies start at 0 again.
+deletes, watermark, record count and last marker. Only the counts of anomalies, and of flagged,
+custom and unknown records, start at 0 again.
 
 Decoding raises `Torn` if the file is shorter than its header states or was never written,
-`UnknownVersion` if a newer version wrote it, and `Corrupt` if it is damaged. The version field is
+`UnknownVersion` if another version wrote it, and `Corrupt` if it is damaged. The version field is
 trusted only if the checksum matches or the sizes are impossible in this version, so that one
 flipped bit does not look like a newer version. The counts in the file are compared with the file's
 length before memory is allocated for them.

@@ -11,8 +11,8 @@ must be removed. A transition never fails, whatever the record contains.
 - When no tier has the segment after an eviction or a delete, its entry is removed, even if work on
   it was pending.
 - While a warm file is being created again, the old one does not count.
-- The flag `NEEDS_REPAIR` is cleared by an upload if it was set because of a missing object; always
-  by a hydration, because the copy in Tier 0 is new and can be compressed again; and by a
+- The flag `NEEDS_REPAIR` is cleared by an upload if it was set only because of a missing object;
+  always by a hydration, because the copy in Tier 0 is new and can be compressed again; and by a
   compression unless a hydration failed, because a compression reads the whole segment.
 """
 

@@ -3,7 +3,7 @@
 - A new segment is admitted to Tier 0 if it fits, both in the log's budget and in the budget of all
   logs together. Otherwise appends raise `WouldBlock` of kind admission until segments are evicted.
 - A rollover is acknowledged once the manifest log has durably recorded that the full segment will
-  be compressed.
+  be compressed, or at once if the manifest log is off.
 
 The bytes of sealed segments are counted when `measure` is called; those of unsealed segments are
 always current.

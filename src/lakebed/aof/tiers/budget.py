@@ -18,7 +18,7 @@ class Usage(NamedTuple):
 
 
 class TierBudget:
-    """The limits of Tier 0 and Tier 1 for all logs of a root together. Thread-safe."""
+    """The limits of Tiers 0 and 1 for all logs of a root with tiering on together. Thread-safe."""
 
     def __init__(self, *, tier0_bytes_max: int, tier1_bytes_max: int, mutex: Mutex) -> None:
         self.tier0_bytes_max = tier0_bytes_max

@@ -1,4 +1,4 @@
-"""Finds the segments of a log that are only in colder tiers, for readers in other processes.
+"""Finds the segments of a log that are only in colder tiers, for logs opened read-only.
 
 The manifest log lists them. It is replayed only if segments may be missing from the local folder,
 and replayed again only after records were added to it.

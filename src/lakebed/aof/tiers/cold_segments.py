@@ -1,7 +1,7 @@
 """Reads the segments that are not in Tier 0, directly from their warm files or objects.
 
-A read does not restore the segment to Tier 0: it fetches and decompresses only the frames that it
-needs.
+A read does not wait until the segment is restored to Tier 0: it fetches and decompresses only the
+frames that it needs.
 """
 
 from __future__ import annotations

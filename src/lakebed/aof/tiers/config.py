@@ -26,7 +26,7 @@ class TierConfig:
     tiering_enabled: bool = False
     """Move segments between tiers automatically; otherwise they are moved only on request."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """Maximum bytes of one log in Tier 0; with tiering on, at least four times `segment_bytes`."""
+    """With tiering on, maximum bytes of one log in Tier 0; at least four times `segment_bytes`."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
     """Compress and upload segments once the log was not flushed for this many milliseconds."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
@@ -62,17 +62,17 @@ class SharedTierConfig:
     """The settings that all logs of a store share: budgets, workers, and the address of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
-    """Maximum bytes of all logs together in Tier 0."""
+    """Maximum bytes in Tier 0 of all logs with tiering on, together."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
-    """Maximum bytes of the warm files (Tier 1) of all logs together."""
+    """Maximum bytes of the warm files (Tier 1) of all logs with tiering on, together."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
     """Zstd compression level of warm files."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
-    """Maximum number of segments compressed at the same time."""
+    """Maximum number of segments compressed at the same time in the background."""
     uploads: int = bounded(2, minimum=1, maximum=64)
-    """Maximum number of segments uploaded at the same time."""
+    """Maximum number of segments uploaded at the same time in the background."""
     downloads: int = bounded(2, minimum=1, maximum=64)
-    """Maximum number of segments restored to Tier 0 at the same time."""
+    """Maximum number of segments restored to Tier 0 at the same time in the background."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
     """Number of retries after a temporary failure of a request to Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)

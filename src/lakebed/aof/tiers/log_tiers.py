@@ -47,7 +47,8 @@ class Residence:
     def is_in_log(self) -> bool:
         """Whether the segment is sealed and not being deleted.
 
-        A segment that retention removed from the log is listed until its object is deleted.
+        A segment that was only in Tier 2 when retention removed it from the log is listed until its
+        object is deleted.
         """
         return self.is_sealed and "delete" not in self.pending
 
@@ -117,7 +118,8 @@ class LogTiers:
 
         With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
         default, pinned segments are left out. Raises `Busy` if a given segment is pinned, and
-        `InputError` if Tier 2 does not have a given segment, or if its object needs repair.
+        `InputError` if a given segment cannot be removed because Tier 2 does not have it, or its
+        object needs repair.
         """
         done = []
         for segment_id in self._chosen(segment_ids):

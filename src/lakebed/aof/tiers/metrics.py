@@ -32,7 +32,10 @@ class TierMetrics:
 
 @dataclass(frozen=True)
 class TieredObservabilitySnapshot:
-    """The metrics of all tiers of a log at approximately one moment."""
+    """The metrics of all tiers of a log at approximately one moment.
+
+    `tier2_retries` is the number of retries for all logs of the root together.
+    """
 
     activation_queue_depth: int
     segments: tuple[int, int, int]  # by tier

@@ -16,7 +16,8 @@ Invariants:
 - if both addresses are names of the same store, this is detected before anything is copied or
   deleted.
 
-If the manifest log names an object that the old address does not have, it is reported as missing.
+If the old address does not have the object of a segment that Tier 2 must have according to the
+manifest log, the object is reported as missing.
 """
 
 from __future__ import annotations

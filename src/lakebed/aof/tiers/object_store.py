@@ -5,7 +5,8 @@
 - When `put` or `delete` returns, its effect is durable.
 - A listing may be outdated: it may omit new objects and still show deleted ones. `head` and
   `get_range` are always current.
-- Every failure of a store is a `Tier2Error`. An error of the source of a `put` is raised unchanged.
+- Every failure of a store is a `Tier2Error`, except that a damaged object raises a `DataError`, and
+  a lack of file descriptors `TooManyFiles`. An error of the source of a `put` is raised unchanged.
   A failed `put` must be repeated even if the object exists afterwards.
 
 Keys and metadata may have only characters that every store supports.
@@ -108,7 +109,8 @@ def check_key(key: str) -> None:
     """Raises `BadName` if the key cannot be used in every store.
 
     A key is a relative path without `..`: parts of letters, digits and `._=-`, joined by "/". A
-    part has at most 200 characters and does not begin with "." or "-".
+    part has at most 200 characters, does not begin with "." or "-", and does not end in
+    `TEMPORARY_SUFFIX`. A key has at most `KEY_BYTES_MAX` bytes.
     """
     parts = key.split("/")
     if len(key) > KEY_BYTES_MAX or not all(map(_KEY_PART.fullmatch, parts)):

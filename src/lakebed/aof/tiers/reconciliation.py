@@ -1,10 +1,11 @@
 """Compares the manifest log with the copies that really exist in Tiers 1 and 2, after a restart.
 
 When a log is opened, its warm files are checked: records that correct the manifest log are added,
-and warm files that belong to no segment are deleted. Tier 2 is checked later in the background,
-because it may be slow or unreachable: a missing object is uploaded again from a local copy or, if
-there is none, its segment is marked as needing repair. Missing objects of the manifest log's chunks
-are uploaded again too. Objects that the manifest log does not list are not touched.
+and warm files of segments that are not recorded as in Tier 1 are deleted. With tiering on, Tier 2
+is checked later in the background, because it may be slow or unreachable: a missing object is
+uploaded again from a local copy or, if there is none, its segment is marked as needing repair.
+Missing objects of the manifest log's chunks are uploaded again too. Objects that the manifest log
+does not list are not touched.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The library's error text contains the HTTP status and the server's response. The error is classified
 by the S3 error code in the response or, if there is none, by the status and the library's type of
-error. If the text has no status either, the server did not respond, and the network has failed.
+error. If the text has no status either, the server did not respond: either the credentials could
+not be loaded, which the text then shows, or the network has failed.
 """
 
 from __future__ import annotations

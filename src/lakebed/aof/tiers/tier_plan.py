@@ -1,7 +1,8 @@
 """Decides which segment to compress, upload or evict next, without I/O.
 
-- Every sealed segment is compressed and then uploaded, oldest first. A segment whose move failed
-  waits for its retry. An upload that Tier 2 refused for lack of permission waits for an operator.
+- Every sealed segment is compressed and then uploaded, oldest first, unless it is damaged. A
+  segment whose move failed waits for its retry. An upload that Tier 2 refused for lack of
+  permission waits for an operator.
 - If Tier 0 exceeds its budget, the least recently used segments are evicted, if Tier 2 has them and
   they are not pinned.
 - The same holds for Tier 1, but warm files of segments that are also in Tier 0 are kept.
@@ -72,9 +73,9 @@ def waiting(states: Iterable[SegmentState]) -> set[int]:
 
 
 def held_bytes(states: Iterable[SegmentState]) -> int:
-    """Returns the number of bytes in Tier 0 that cannot be evicted, because Tier 2 lacks them.
+    """Returns the number of bytes in Tier 0 that Tier 2 has no intact copy of.
 
-    Pins are not considered.
+    They cannot be evicted. Pins are not considered.
     """
     return sum(
         state.durable_bytes

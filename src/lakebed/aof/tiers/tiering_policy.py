@@ -8,7 +8,8 @@ The decisions need no I/O. A segment is due
   that is kept for bursts, or an append waits for space.
 
 The share for bursts is freed by evictions in pauses. So during a burst that fits in it, no segment
-is compressed, uploaded or evicted, which would slow the appends down.
+is compressed, uploaded or evicted, which would slow the appends down, unless it has waited
+`wait_ns_max`.
 """
 
 from __future__ import annotations

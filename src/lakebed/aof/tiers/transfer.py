@@ -116,7 +116,7 @@ def download_to(
 def _check(expected: str, crc: int, *, path: str) -> None:
     if expected != crc64_text(crc):
         raise Corrupt(
-            "the checksum of the copied bytes is wrong",
+            "the bytes do not match their recorded checksum",
             path=path,
             expected=expected,
             found=crc64_text(crc),

@@ -1,4 +1,4 @@
-"""Archives the segments that retention removes from a log, and deletes their objects.
+"""Prepares segments to be archived by retention, and deletes the objects of removed segments.
 
 This is necessary whether tiering is on or off. Retention itself does not do it, because retention
 runs in the maintenance task of all logs, which must not wait for Tier 2.
@@ -26,7 +26,10 @@ RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
 
 
 class LogUpkeep:
-    """Runs pending deletes and archiving of one log, in the coordinator's upkeep task."""
+    """Deletes the queued objects of one log, and prepares its segments to be archived.
+
+    Runs in the coordinator's upkeep task.
+    """
 
     def __init__(
         self,
@@ -45,11 +48,11 @@ class LogUpkeep:
 
     @property
     def is_owed(self) -> bool:
-        """Whether segments wait to be archived or objects to be deleted."""
+        """Whether segments wait to be prepared for archiving, or objects to be deleted."""
         return self._archiver.is_owed or bool(self._owed_deletes())
 
     def step(self) -> int | None:
-        """Archives the requested segments and deletes the queued objects.
+        """Prepares the requested segments for archiving, and deletes the queued objects.
 
         Returns the nanoseconds until failed work must be retried, or None. Only the coordinator's
         upkeep task may call it.

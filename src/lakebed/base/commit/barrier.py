@@ -52,7 +52,7 @@ class Sink(Protocol[ItemIn, ResultOut]):
 
 
 Recover = Callable[[LakebedError], Sink[Item, Result]]
-"""Returns a sink that replaces a failed one, or raises, which makes all later writes fail."""
+"""Returns a sink that replaces a failed one. If it raises a `LakebedError`, later writes fail."""
 
 
 class Barrier(Generic[Item, Result]):

@@ -18,7 +18,9 @@ class CommitConfig:
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
     """The maximum number of records in one commit, except that a larger item is committed alone."""
     delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
-    """Items that no caller waits for are committed at most this long after they were submitted."""
+    """Items that no caller waits for are committed at most this long after they were submitted, or
+    after the commit that is then running.
+    """
     queue_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
     """The maximum number of bytes queued or being committed; a call with more waits or gets `Busy`.
     """

@@ -1,5 +1,5 @@
 """The reserve of free disk space: writes that would use it are refused, so that SQLite, which keeps
-the metadata of objects, never runs out of space.
+the metadata of objects, still has space.
 
 After a refusal, the next write checks the free space again, so writes succeed as soon as space is
 freed. While there is enough space, one check is enough for many writes.

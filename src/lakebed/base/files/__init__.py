@@ -7,7 +7,7 @@ SQLite databases.
 - `durable`: operations built from those calls, such as `replace_atomically`;
 - `notice`: a small file that publishes state to other processes, overwritten in place;
 - `writing`: the loop that writes whole buffers and handles short writes;
-- `fork_guard`: releases locks and refuses open files in a forked child.
+- `fork_guard`: releases locks and sockets and refuses open files in a forked child.
 """
 
 from lakebed.base.files.durable import (

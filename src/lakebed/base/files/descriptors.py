@@ -2,7 +2,8 @@
 
 The limit (`RLIMIT_NOFILE`) applies to the whole process, so the shares do too. When too many files
 are open, idle ones are parked: their descriptors are closed, and opened again at the next use
-(`real.RealFile`). A server limits its connections to `connection_share`.
+(`real.RealFile`). All servers of the process together accept at most `connection_share`
+connections.
 
 Only programs of Lakebed, such as a node, may raise the limit: code in other programs may rely on
 small descriptor numbers, for example for `select`.
@@ -49,8 +50,8 @@ def file_share() -> int:
 
 
 def connection_share() -> int:
-    """Returns how many connections a server may accept. Each may use two descriptors: its socket,
-    and a file that is sent.
+    """Returns how many connections all servers of this process together may accept. Each may use
+    two descriptors: its socket, and a file that is sent.
     """
     return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
 
@@ -96,7 +97,7 @@ class Descriptors:
         return self._open_count
 
     def open(self, path: str, flags: int, mode: int = 0) -> int:
-        """Calls `os.open`, and parks other files if no descriptor is left.
+        """Calls `os.open`, and parks other files if `file_share` are open or no descriptor is left.
 
         The caller closes the descriptor with `os.close` and then calls `note_closed`.
         """

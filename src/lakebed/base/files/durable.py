@@ -1,8 +1,8 @@
 """Durable file operations that all engines use.
 
-All of them are crash-safe: after a crash at any point, either the old state or the new one exists.
-A crash may leave a temporary file, whose name ends in `.tmp`. It is never read, and the owner of
-the folder removes it with `remove_temporaries`.
+A file is replaced atomically: after a crash at any point, it has either the old contents or the new
+ones. A crash may leave a temporary file, whose name ends in `.tmp`. It is never read, and the owner
+of the folder removes it with `remove_temporaries`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Releases locks and refuses open files in a forked child.
+"""Releases locks and sockets and refuses open files in a forked child.
 
 A forked child shares its parent's open files. If the child kept the descriptor of a lock, the store
 would stay locked after the parent died; if it used a file, there would be two writers. So a child
-closes the descriptors of all locks, and every handle that was opened before the fork raises
-`Closed`. Closing leaves the parent's lock in place; unlocking would not.
+closes the descriptors of all locks and of the servers' sockets, and every handle that was opened
+before the fork raises `Closed`. Closing leaves the parent's lock in place; unlocking would not.
 
 A program started with `exec` inherits no files, because descriptors are opened close-on-exec.
 """
@@ -60,7 +60,9 @@ def check(opened_in: int, path: str) -> None:
 
 
 def hold(lock: Droppable) -> None:
-    """Registers a lock: a forked child calls its `drop`. Keeps it in memory until `release`."""
+    """Registers an owner of descriptors, such as a lock: a forked child calls its `drop`. Keeps it
+    in memory until `release`.
+    """
     _lineage.held.add(lock)
 
 

@@ -137,7 +137,7 @@ class Disk(ReadableDisk, Protocol):
         """
 
     def free_bytes(self, folder: PathLike) -> int:
-        """Returns how many bytes this process may still write to the folder's file system."""
+        """Returns the free bytes of the folder's file system, without those reserved for root."""
 
     def boot_id(self) -> bytes:
         """Returns 16 bytes that change at each boot of the machine, when the page cache is lost."""

@@ -66,13 +66,19 @@ class Node:
         self.sealed = False
 
     def flip_bit(self, offset: int, bit: int) -> None:
-        """Flips a bit in the page cache and on the device, so that no sync repairs it."""
+        """Flips a bit in the page cache and on the device, so that no sync repairs it.
+
+        If the sector has unsynced writes, however, its next sync repairs the device.
+        """
         for content in (self.cached, self.device):
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Overwrites bytes in the page cache and on the device, so that no sync repairs them."""
+        """Overwrites bytes in the page cache and on the device, so that no sync repairs them.
+
+        If a sector has unsynced writes, however, its next sync repairs the device.
+        """
         for content in (self.cached, self.device):
             content[offset : offset + len(data)] = data[: max(0, len(content) - offset)]
 

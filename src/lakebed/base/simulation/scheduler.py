@@ -254,7 +254,9 @@ class Scheduler:
         self._clock.advance(until - self._clock.monotonic_ns())
 
     def compute(self, work: Callable[[], object]) -> Future[object]:
-        """Runs the work immediately in the calling thread, as on a machine with one core."""
+        """Runs the work immediately in the calling thread, as on a machine with one core. If the
+        work raises an error, this method raises it, not `result`.
+        """
         done: Future[object] = Future()
         done.set_result(work())
         return done
@@ -299,8 +301,8 @@ class Scheduler:
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
     ) -> bool:
-        """Waits until `condition` returns True. Returns False on time-out. `name` says in errors
-        what is waited for.
+        """Waits until `condition` returns True. Returns False on time-out. `name` appears in errors
+        as what is waited for.
         """
         self._check_alive()
         deadline = None if timeout_ns is None else self._clock.monotonic_ns() + max(timeout_ns, 0)

@@ -1,4 +1,6 @@
-"""Consumes messages with a group: acks all but one, which is nacked and delivered again."""
+"""Consumes messages with a group, and acks them; the first one is nacked and acked when it is
+delivered again.
+"""
 
 from __future__ import annotations
 

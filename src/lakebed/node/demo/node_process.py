@@ -106,8 +106,8 @@ class NodeProcess:
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Stops the node with SIGTERM, so that it finishes running requests. Returns the exit
-        code.
+        """Stops the node with SIGTERM, so that it finishes running requests; kills it if it has not
+        ended after `STOP_S`. Returns the exit code.
         """
         return self._end(signal.SIGTERM)
 

@@ -74,8 +74,8 @@ def check_acknowledged(log: Aof, ledger: list[Acknowledged]) -> None:
 def cut_power_everywhere(seed: int) -> int:
     """Simulates a kill and two power cuts at every I/O step, each in a run of its own.
 
-    Returns the number of kills and power cuts. Raises `CaseFailed` if acknowledged records were
-    lost.
+    Returns the number of runs. Raises `CaseFailed` if one of them fails, for example because
+    acknowledged records were lost.
     """
     return sweep(PowerCut, seeds=[seed], survivors=range(2))
 

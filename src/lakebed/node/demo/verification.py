@@ -1,4 +1,4 @@
-"""Verifies every checksum of the store: logs in all tiers, topics, objects."""
+"""Verifies every checksum of the store: logs in all tiers, topics, groups and objects."""
 
 from __future__ import annotations
 

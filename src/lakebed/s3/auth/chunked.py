@@ -9,8 +9,9 @@ Each chunk signature covers the signature of the previous chunk, and the first c
 request. `feed` returns bytes before the signature of their chunk is checked, so the caller must not
 commit them before `finish` returns. `finish` also checks the length and the trailers.
 
-Trailer lines may end in LF or CR LF and may have empty lines between them, because clients differ.
-Any other deviation from the grammar is refused.
+Because clients differ, trailer lines may end in LF or CR LF, may have blanks around their values,
+and may have empty lines before, between and after them. Any other deviation from the grammar is
+refused.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class ChunkedDecoder:
     def feed(self, data: bytes | bytearray) -> list[memoryview]:
         """Decodes a piece and returns its data bytes as views of the piece.
 
-        Raises `S3Error` if the body is malformed; after that the decoder cannot be used.
+        Raises `S3Error` if the body is malformed or too long, or a chunk's signature is wrong;
+        after that the decoder cannot be used.
         """
         try:
             return self._decode(data)
@@ -215,7 +217,7 @@ class ChunkedDecoder:
         stop = position + len(_CRLF) - len(self._pending)
         self._pending += data[position:stop]
         if not _CRLF.startswith(self._pending):
-            raise _malformed("the data of a chunk is longer than its header says")
+            raise _malformed("the data of a chunk is not followed by CR LF")
         if len(self._pending) == len(_CRLF):
             self._pending.clear()
             self._part = _Part.HEADER

@@ -1,7 +1,8 @@
 """The first credentials of a store, from the environment or created if the store has no keys.
 
 Credentials from the environment are never stored. Created credentials are stored as an access key
-that is exempt from request limits; their secret is returned only once, with `is_new` set.
+that is exempt from the request limit per key; their secret is returned only once, with `is_new`
+set.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _SECRET_CHARACTERS_MIN, _SECRET_CHARACTERS_MAX = 8, 256
 
 
 class FirstCredentials(NamedTuple):
-    """The credentials from the environment or of a new access key; None if the store has keys."""
+    """The credentials from the environment, or else of an access key that was just created."""
 
-    credentials: Credentials | None
+    credentials: Credentials | None  # None if the environment has none, but the store has keys
     is_new: bool  # just created: the caller must show the secret now
 
 
 def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
-    """Returns the credentials from the environment, or creates a key if the store has no key.
+    """Returns the credentials from the environment, or else creates a key if the store has none.
 
     Raises `BadConfig` if the credentials in the environment are not valid.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class PayloadKind(Enum):
-    """How a body is sent and signed, from the header `x-amz-content-sha256`."""
+    """How a body is sent and signed, from the header or query parameter `x-amz-content-sha256`."""
 
     SIGNED = "a SHA-256 of the body, to be checked"
     UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -35,5 +35,5 @@ class Payload(NamedTuple):
 class Identity(NamedTuple):
     access_key: str
     payload: Payload
-    inflight_max: int | None = None  # the key's own request limit; None: the endpoint's limit
-    is_exempt: bool = False  # from request limits, as the first credentials are
+    inflight_max: int | None = None  # the key's own request limit; None: the endpoint's default
+    is_exempt: bool = False  # from the request limit per key, as the first credentials are

@@ -92,7 +92,10 @@ def _requested_versioning(request: Request) -> Versioning | None:
 
 
 def _check_location(location: str, *, region: str) -> None:
-    """Raises `S3Error` if a region is requested that is not the configured one."""
+    """Raises `S3Error` if a region is requested that is not the configured one.
+
+    `us` is another name for `us-east-1`.
+    """
     if location in ("", region) or (location == "us" and region == _FIRST_REGION):
         return
     raise S3Error(

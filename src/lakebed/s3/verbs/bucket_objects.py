@@ -96,7 +96,7 @@ async def list_objects(
 async def list_objects_v2(
     service: Service, operation: ListObjectsV2, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists objects from the continuation token, or if there is none, from `start-after`."""
+    """Lists the objects after the marker in the continuation token, or else after `start-after`."""
     token, scope = operation.continuation_token, f"objects of {operation.bucket}"
     after = operation.start_after if token is None else tokens.marker_of(token, scope=scope)
 

@@ -59,7 +59,7 @@ async def put_object(
             expected=expected,
             size=body.length,
         )
-        put.check()  # before the client sends the body
+        put.check()  # before the body is received
         info = await body.into(service, put)
     return Response(200, _stored_headers(service, info))
 

@@ -1,4 +1,4 @@
-"""Copies the metadata database, for long reads and for backups.
+"""Copies the metadata database for backups, and reads database files without an open object store.
 
 A copy has the content of one snapshot and can be made while the writer is running. It has the
 schema version of the source, which may be an older one; it is migrated when it is opened for
@@ -39,8 +39,9 @@ def copy_metadata(
 ) -> None:
     """Copies the committed metadata into the new file `target` on the real disk.
 
-    Raises `NotFound` if there is no metadata, `UnknownVersion` if its schema is newer than this
-    program, and `Corrupt` if it is damaged. `new_check` raises if the metadata was lost.
+    Raises `NotFound` if the database has no tables yet, `UnknownVersion` if its schema is newer
+    than this program, `Corrupt` if it is damaged, and `DiskError` if it cannot be opened, for
+    example because it does not exist. `new_check` raises if the metadata was lost.
     """
     new_check.check_file()
 
@@ -62,8 +63,8 @@ def copy_metadata(
 def check_metadata_version(path: str) -> None:
     """Raises `UnknownVersion` if the schema of the metadata is newer than this program.
 
-    Raises `Corrupt` if the database is damaged or belongs to another program, and `NotFound` if it
-    does not exist. Does not change the database.
+    Raises `Corrupt` if the database is damaged or belongs to another program, and `DiskError` if it
+    cannot be opened, for example because it does not exist. Does not change the database.
     """
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         version_of(connection, path)

@@ -1,4 +1,6 @@
-"""All operations of simulated clients by name; one module per engine."""
+"""All operations by name: those of clients, one module per engine, and those of operators, in
+`tiers` and `upkeep`.
+"""
 
 from __future__ import annotations
 

@@ -100,7 +100,9 @@ def _verify(context: Context, _step: Step) -> Answer:
 
 
 def check_verification(context: Context) -> Answer:
-    """Verifies the store, and checks that no problem is reported unless data was damaged."""
+    """Verifies the store, and checks that no problem is reported unless data was damaged or the
+    disk has failed.
+    """
     try:
         _, found = verify(context)
     except LakebedError as error:

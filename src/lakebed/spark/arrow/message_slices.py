@@ -1,8 +1,8 @@
 """Finds where the keys, values and headers of a batch's messages are in the batch's buffer.
 
 The result has columns of positions and lengths. Fields that are not requested may be left out. A
-damaged headers block of a plain record is noticed only if keys or headers are requested; it raises
-the same error as reading the message.
+damaged headers block in `PlainMessages` is noticed only if keys or headers are requested; it raises
+the same error as reading the message. `PackedMessages` were checked when they were decoded.
 """
 
 from __future__ import annotations

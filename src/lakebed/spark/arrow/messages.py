@@ -4,6 +4,7 @@
 The rows have the same order as in the batches that the storage engine returned. An Arrow batch has
 at most ten thousand rows: longer batches of the engine are cut, and shorter ones joined. Damage
 raises the same error as reading the messages does; no rows of the damaged batch are returned then.
+Damage of a message's headers may be noticed only if its key or headers are selected.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Spark jobs that process whole data sets. Each job is a function that takes a session, in a module
-of its own.
+"""Spark jobs that process whole data sets. Each job is a function that takes a session.
 
     report = verify(spark, backend)          # as `lakebed spark run verify` does
 

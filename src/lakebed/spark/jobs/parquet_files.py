@@ -1,11 +1,11 @@
 """Lists, writes and reads the Parquet files of an export, in a folder or below a prefix of a
 bucket.
 
-Each task writes one file, named by the number of the task: `part-00000.parquet`. A repeated task
-replaces the file. In a folder, a file gets its name only when it is complete. In a bucket, a task
-that fails may leave an incomplete object, which it then tries to remove. The file `_SUCCESS` is
-written last and means that all files are there and complete. A `FilesLocation` is plain data and is
-sent to the workers.
+Each task that has rows writes one file, named by the number of the task: `part-00000.parquet`. A
+repeated task replaces the file. In a folder, a file gets its name only when it is complete. In a
+bucket, a task that fails may leave an incomplete object, which it then tries to remove. The file
+`_SUCCESS` is written last and means that all files are there and complete. A `FilesLocation` is
+plain data and is sent to the workers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Publishes the rows of a Spark frame to a topic, and reports their offsets.
 
 A publication that has a name happens exactly once: a job that is started again with the same name
-publishes nothing new, and reports the messages of the first run. Without a name, each start
-publishes the rows again. In both cases the reported offsets come from the store, which is queried
-after the write.
+completes the first run if that was interrupted, and publishes nothing else; its report includes the
+messages of the first run. Without a name, each start publishes the rows again. In both cases the
+reported offsets come from the store, which is queried after the write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Publication:
     backend: Backend
     topic: str
     name: str = ""  # if empty, each start of the job publishes again
-    keeps_partitions: bool = False  # otherwise rows are distributed by key, or round robin
+    keeps_partitions: bool = False  # otherwise by key; rows without a key are spread out
     creates_topic: bool = False
     partitions: int | None = None  # only for a topic that is created
     compression: str = "none"

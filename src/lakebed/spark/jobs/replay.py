@@ -38,8 +38,9 @@ def replay(
 ) -> Report:
     """Publishes the messages or records of `origin` that are in `span` to the topic of `to`.
 
-    Raises `NotFound` if the origin or the target topic is missing, and `DataLost` if part of the
-    range was removed.
+    Raises `NotFound` if the origin is missing, or the target topic is missing and not to be
+    created. If part of the range was removed, the query fails: Spark raises an error whose text
+    contains that of a `DataLost`.
     """
     watcher = watcher or NullWatcher()
     resolved = resolve(backend, origin, span or Span())

@@ -73,13 +73,13 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A span of a topic or log, converted to positions that existed when the job started."""
+    """A span of a topic or log, converted to positions when the job started."""
 
     backend: Backend
     origin: Origin
     span: Span
     ranges: Mapping[int, tuple[int | str, int | str]]  # by partition
-    row_count: int  # an upper bound if there is a time range; 0 if unknown
+    row_count: int  # an upper bound; 0 if unknown
     size_bytes: int  # approximate
 
     @property

@@ -15,8 +15,8 @@ It computes these tables, and writes them as Parquet and CSV into the output fol
 - `bytes_per_tier`: per log, the bytes in each tier, at no more than a thousand points in time.
 
 Plots of all but `upload_retries` go to the same folder as PNGs. If retention removed the start of
-the history, the history begins with the oldest snapshot. Damaged chunks of manifest logs are left
-out and reported.
+the history, the history begins with the oldest snapshot that can be read. Damaged parts of manifest
+logs are left out and reported.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def tier_history(
 ) -> Report:
     """Analyses the tier history of these logs, or of all logs if `logs` is empty.
 
-    Without `output`, no files are written and the tables are only in the report. The report's
-    `is_good` is False if part of a manifest log is damaged.
+    Without `output`, no files are written. The lines of the report show all tables but
+    `bytes_per_tier`. The report's `is_good` is False if part of a manifest log is damaged.
     """
     watcher = watcher or NullWatcher()
     watcher.begin("list")
@@ -104,7 +104,7 @@ def tier_history(
 
 
 def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]:
-    """Returns where the history of each log begins, or of all logs if `logs` is empty.
+    """Returns where the history of each of these logs begins, or of all logs if `logs` is empty.
 
     Logs without a history are left out. Raises `NotFound` if a named log does not exist.
     """

@@ -40,7 +40,8 @@ _KNOWN_BEFORE = ("durable_bytes", "resident_bytes", "compressed_bytes", "key", "
 
 
 class Span(NamedTuple):
-    """A span of time in the history of one segment, or a fact without a time, such as damage.
+    """A span of time in the history of one segment; a change of bytes at one moment; or, without a
+    time, the number of records, or damage.
 
     Fields that its kind does not use are None, 0 or False.
     """
@@ -51,8 +52,8 @@ class Span(NamedTuple):
     ended_ms: int | None = None  # None if it has not ended, or the end is unknown
     is_cut: bool = False  # whether it began before the history does
     size_bytes: int | None = None  # by which a tier grew or, if negative, shrank
-    outcome: str | None = None
-    tries: int | None = None
+    outcome: str | None = None  # of damage, or a torn end: its description
+    tries: int | None = None  # of `RECORDS`: the number of records
     failures: int | None = None
 
 

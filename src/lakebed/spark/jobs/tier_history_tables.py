@@ -112,7 +112,7 @@ def _durations(row: Row, unit: str, divisor: int) -> dict[str, float | None]:
     """Returns the percentiles and the maximum of the durations, with their names in the table.
 
     `unit` is the suffix of the names, and `divisor` converts milliseconds to that unit. All values
-    are None if nothing has ended yet.
+    are None if no stay has ended, or no hydration or upload was completed.
     """
     percentiles = row.percentiles or [None] * len(PERCENTILES)
     values = {**dict(zip(PERCENTILES, percentiles, strict=True)), "max": row.duration_max}

@@ -60,8 +60,8 @@ def export_topic(
 ) -> Report:
     """Exports a topic to Parquet files. Raises `AlreadyExists` if the target already has files.
 
-    With `overwrite`, files of an earlier export are replaced. A failed export may leave files, but
-    never `_SUCCESS`.
+    With `overwrite`, files of an earlier export are removed first. An export that fails later may
+    leave files, but never `_SUCCESS`.
     """
     if compression not in COMPRESSIONS:
         raise InputError(f"the compression of an export must be one of {', '.join(COMPRESSIONS)}")

@@ -1,15 +1,15 @@
-"""The job `verify`: checks every checksum of a store in many tasks.
+"""The job `verify`: checks the checksums of a store in many tasks.
 
     report = verify(spark, Backend(path=root))
 
 If the backend is a path, the tasks read the files: logs in all tiers with their manifest logs,
 topics, groups and objects. The findings are the same as those of `verify_store`. Each task checks a
 group of segments or object versions; the groups have about equal sizes. Damage is reported; it does
-not make a task fail. For an endpoint, see `verify_remote`.
+not make a task fail. For an endpoint, which gives access to less, see `verify_remote`.
 
-Objects that have lost bytes are marked as damaged. This is done by the process that has the store
-open, or by this process if there is none; it checks the objects again first. Parts of multipart
-uploads cannot be marked.
+Objects that have lost bytes are marked as damaged, and the mark of those that are whole again is
+removed. This is done by the process that has the store open, or by this process if there is none;
+it checks the objects again first. Parts of multipart uploads cannot be marked.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ def verify(
     mark: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Checks the whole store, and marks damaged objects if `mark` is set.
+    """Checks the store, and marks damaged objects if `mark` is set.
 
-    `tier2` requests that all Tier 2 objects of logs are read too. The report's `is_good` is False
-    if there is any damage, or if something could not be checked.
+    Through an endpoint only part of the store is checked; see `verify_remote`. With `tier2`, the
+    objects of logs in Tier 2 are read too. The report's `is_good` is False if there is any damage,
+    or if a check failed to run.
     """
     watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)
@@ -89,7 +90,7 @@ def check(
     piece_bytes: int = PIECE_BYTES,
     watcher: Watcher | None = None,
 ) -> CheckedStore:
-    """Checks the whole store without marking damaged objects."""
+    """Checks the store as `verify` does, without marking damaged objects."""
     watcher = watcher or NullWatcher()
     if not backend.path:
         report, size_bytes = check_remote(spark, backend, tier2=tier2, watcher=watcher)

@@ -1,7 +1,8 @@
-"""The job `verify` for a store on another machine, over its HTTP API.
+"""The job `verify` for a store that is given as an endpoint: checks it over its HTTP API.
 
 - Topics and logs: tasks fetch the stored segments up to the durable end, and check every record
-  as if they had the files. A segment of a log is read from the hottest tier that has it.
+  as if they had the files. A segment of a log is read from the hottest tier that has it, and
+  skipped if that is Tier 2 and `tier2` is not set.
 - Objects: the node checks them itself, as one job. Fetching objects would check nothing more,
   because the node verifies every byte that it serves.
 

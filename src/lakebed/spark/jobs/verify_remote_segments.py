@@ -1,7 +1,8 @@
 """Fetches a segment of a remote store as it is stored, and checks it like a local file.
 
-A segment of a log is held in memory as a whole, a segment of a topic one window at a time. A
-segment that was moved to another tier or compacted after it was listed is looked up again.
+A segment of a log in Tier 0 is held in memory as a whole; a compressed segment and a segment of a
+topic are read in parts. A segment that was moved to another tier or compacted after it was listed
+is looked up again.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@ their bytes.
 
     value        binary | string                                 required; null is a tombstone
     key          binary | string                                 null: no key
-    partition    tinyint | smallint | int | bigint               null: by key, or round robin
+    partition    tinyint | smallint | int | bigint               null: by key, or see `Spread`
     timestamp    timestamp                                       null: now
     headers      array<struct<name:string,value:binary|string>>  null: no headers
 
-No Python loop runs over the rows: Arrow's buffers are used without a copy, and numpy computes the
-positions.
+No Python loop runs over the rows: numpy computes positions in Arrow's buffers, and a compiled
+kernel encodes the headers. `Spread` is in `encoder`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def slices_of(array: pa.Array) -> Slices:
 def sections_of(array: pa.Array) -> Slices | None:
     """Encodes the headers of each message in the form that record batches use.
 
-    Returns None if no message has headers.
+    Returns None if no message has headers. Raises `TooLarge` if a message has too many headers, and
+    `InputError` if a header has no name.
     """
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     if not counts.any():

@@ -55,7 +55,9 @@ class SinkSettings:
     """The parsed options of a write to a topic.
 
     `application` and `version` identify the write, so that it happens once. They are None if the
-    options do not set them; a stream then uses the query's id and the batch number.
+    options do not set them. A stream then uses the query's id as the application, and always the
+    batch number as the version. A batch write then gets a random application, so a repeated write
+    appends its messages again.
     """
 
     backend: Backend
@@ -89,7 +91,8 @@ class SinkSettings:
 
 
 def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
-    """Parses the options of a write to a topic, and creates the topic if that is requested.
+    """Parses the options of a write to a topic. Creates the topic if it does not exist and the
+    option `createTopic` is set.
 
     Raises `BadConfig` if an option is invalid, and `NotFound` if the topic does not exist and is
     not to be created.

@@ -80,7 +80,8 @@ def stage(
 
 
 def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Commits the batches that the tasks staged, then removes the staged batches.
+    """Commits the batches that the tasks staged, or those that an earlier attempt decided on, then
+    removes all that is staged for the run.
 
     The topic's messages are durable when it returns. Raises `InputError` if the store refuses the
     batches and no partition has any of them, and `HalfCommitted` if some partitions have them.

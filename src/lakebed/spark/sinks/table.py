@@ -185,7 +185,8 @@ def commit_messages(
 ) -> Committed:
     """Commits the files that are named in the messages of all tasks.
 
-    If the transaction was committed before, removes those files that the table does not use.
+    If the table does not accept the files, removes them. If the transaction was committed before,
+    removes those files that the table does not use.
     """
     files = files_in(messages)
     plans = [message.plan for message in messages if isinstance(message, FilesWritten)]

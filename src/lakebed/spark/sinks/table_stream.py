@@ -1,8 +1,8 @@
 """Writes a stream to a Delta table: each batch of the query once, even if a process is killed.
 
-The tasks report the id of their query; the commit is recorded under that id and the batch number.
-When Spark repeats a batch after a crash, the commit finds the batch in the table and removes the
-new files.
+The tasks report the id of their query; the commit is recorded under that id, or under the option
+`txnAppId` if it is set, and the batch number. When Spark repeats a batch after a crash, the commit
+finds the batch in the table and removes the new files.
 """
 
 from __future__ import annotations

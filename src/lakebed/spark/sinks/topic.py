@@ -16,8 +16,8 @@ Options: `path` or `endpoint` (with `accessKey`, `secretKey`, `caFile`), `topic`
 with `partitions`; `compression` (none, gzip, snappy, lz4, zstd) and `batchBytes` of the record
 batches; `stagingPath` (with `path`; by default below the root), `stagingBucket` (with `endpoint`;
 without it the whole write must fit into one request). The columns are described in
-`lakebed.spark.sinks.columns`. A message with a key goes to the same partition as with any other
-producer.
+`lakebed.spark.sinks.columns`. A message with a key, and no partition of its own, goes to the same
+partition as with any other producer.
 """
 
 from __future__ import annotations

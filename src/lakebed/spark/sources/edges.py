@@ -4,8 +4,8 @@
     startingTimestamp milliseconds since 1970, or a date and time
 
 `endingOffsets` and `endingTimestamp` take the same values. In JSON, -2 means earliest and -1 means
-latest, as in Kafka. A lane (a partition of a topic, or a log) that is left out gets the default.
-For a log: `{"audit": "3:64"}`.
+latest, as in Kafka. A lane (a partition of a topic, or a log) that is left out gets the default: a
+read starts at the earliest and ends at the latest position. For a log: `{"audit": "3:64"}`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class FeedState(NamedTuple):
 class Rows(NamedTuple):
     """A batch of rows for Spark, and the number of bytes that were read for it.
 
-    `batch` is None if bytes were read but no row can match the filters.
+    `batch` is None if this only reports bytes that were read, because no row of them can match the
+    filters.
     """
 
     batch: pa.RecordBatch | None

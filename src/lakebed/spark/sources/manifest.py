@@ -17,11 +17,12 @@ Options:
   `records`, a time before that start has no records.
 - `onDamage`: `fail` (the default) raises an error, `tell` reports damage in the rows: see below. A
   torn end that a crash left in the last chunk does not fail a read, because no committed record is
-  missing there; `tell` reports it in a row too.
+  missing there; in the view `records`, `tell` reports it in a row too.
 - `columns`: names separated by commas; all by default.
 - `partitionBytes`: about how many bytes of chunks a task reads; 8 MiB by default.
 
-The view `records`, in order within a task:
+The view `records`, in order within a task (rows for chunks that were missing when the read was
+planned come first):
 
     log string, stream string, chunk_index bigint, chunk_offset bigint, record bigint, timestamp
     timestamp, segment_id bigint, logical_offset bigint, type string, type_number int, flags int,
@@ -37,7 +38,7 @@ null where a type has no such field; `data` is the payload of a `CustomEvent` or
 With `onDamage` `tell`, a damaged chunk returns all of its good records, and a row for each damage
 at its position with the description in `problem`. Otherwise `problem` is null.
 
-The view `state`, one row for each segment that is in some tier:
+The view `state`, one row for each recorded segment that was not removed from all tiers:
 
     log string, stream string, as_of_record bigint, as_of timestamp, segment_id bigint, base_offset
     bigint, durable_bytes bigint, segment_crc64 bigint, ext_id bigint, coordinator_watermark bigint,

@@ -1,6 +1,6 @@
 """Reads the metadata of the object store, from the files or through the HTTP API.
 
-Both ways return the same rows, in pages. Manifests are decoded here.
+Both ways return the same rows, in pages. Manifests are decoded by the reader, not by the server.
 """
 
 from __future__ import annotations

@@ -188,7 +188,10 @@ class Listing(NamedTuple):
 
 
 def listing_of(keys: KeyRange) -> Listing:
-    """Returns the narrowest listing, of a prefix after a marker, that has all keys of the range."""
+    """Returns a listing that has all keys of the range.
+
+    It has the longest possible prefix, and a marker shortly before the start of the range.
+    """
     start = keys.start.decode("utf-8", "ignore")
     prefix = ""
     for length in range(len(start), 0, -1):

@@ -51,7 +51,8 @@ null versions:
     binary, problem string
 
 `version_id` always has 32 hex digits, even for null versions (`is_null`). Within a task, rows are
-sorted by bucket and key, the newest version of a key first.
+sorted by bucket and key, the newest version of a key first; in the view `chunks`, the chunks of
+unfinished uploads come after all others of a range of keys.
 
 With `filters` on `bucket` (=, in) and `key` (=, in, startswith, comparisons), other keys are not
 read. With a filter on `segment_id` (=, in), all manifests of the keys are read, but only chunks in

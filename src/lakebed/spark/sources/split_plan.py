@@ -90,7 +90,8 @@ def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilte
     """Plans a batch read: pins what the options and filters select, and cuts it into splits.
 
     Returns an empty list if there is nothing to read. Plans any number of partitions or logs with
-    one call to the store. Raises `DataLost` if requested data is gone and that is an error.
+    one call to the store. Raises `DataLost` if requested data is gone, or a requested position is
+    after the end, and that is an error.
     """
     reads = _plan(feed, kind, settings, _requests(feed, settings, limits))
     with _released_on_failure(feed, reads):

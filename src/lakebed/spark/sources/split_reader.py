@@ -3,9 +3,10 @@
 A pin keeps retention from removing data. A running task of a batch query renews the pins of the
 whole plan for a minute at a time (or for `pinSeconds`, if that is set), because other tasks may
 still be waiting. So all pins of a query are gone that long after its last task, whether that
-succeeded or not. A task that has read everything under a pin releases the pin immediately. The pins
-of a stream are released when its micro-batch is committed. If a pin is gone (because a plan is used
-again), the task pins its own ranges again, and checks that their data still exists.
+succeeded or not. If one task alone reads everything under a pin, it releases the pin when it has
+succeeded. The pins of a stream are released when its micro-batch is committed. If a pin is gone
+(because a plan is used again), the task pins its own ranges again, and checks that their data still
+exists.
 """
 
 from __future__ import annotations

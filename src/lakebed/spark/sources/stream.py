@@ -199,9 +199,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[Lane, int]:
         """Returns the position in each partition or log at which a micro-batch starts.
 
-        `started` is where the last micro-batch ended, and `ended` is where this one is to end.
-        Partitions and logs that are not in `started` are read from their first position. Raises
-        `DataLost` if a topic or log was replaced and lost data is an error.
+        `started` is where the last micro-batch ended, and `ended` is where this one ends at the
+        latest. Partitions and logs that are not in `started` are read from their first position. If
+        a topic or log was replaced, or ends before `started`, raises `DataLost` if lost data is an
+        error; otherwise it is read from its first position.
         """
         starts = {}
         for lane, end in ended.positions.items():
@@ -245,7 +246,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[Lane, int]:
         """Returns where to continue in those partitions or logs whose start was removed.
 
-        Raises `DataLost` if lost data is an error.
+        If there are any and lost data is an error, raises `DataLost`.
         """
         feed, moved = self._feed(), {}
         for lane in lanes:

@@ -1,7 +1,8 @@
 """Reads a Delta table as a stream: first all rows of one version, then the files that each later
 version added.
 
-An offset is a version, and how many of its files were read. In the version that the stream starts
+With the option `startingVersion`, it reads only the files that versions from that one on added. An
+offset is a version, and how many of its files were read. In the version that the stream starts
 with, `isInitial` means that all files of the table are read, not only those that the version added:
 
     {"tableId": "…", "version": 7, "index": 2, "isInitial": false}

@@ -101,10 +101,7 @@ def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
 
 
 class _Sizes:
-    """Counts the bytes of the batches that pass through it.
-
-    Drops batches without a message in the time range.
-    """
+    """Drops batches without a message in the time range, and counts the bytes of all batches."""
 
     def __init__(self) -> None:
         self._size = 0

@@ -98,8 +98,9 @@ class Target:
 class Committed:
     """The result of a commit.
 
-    `is_new` is False if another call committed the transaction, before or during this one. The
-    table then does not have the files of this call, unless the other call had the same files.
+    `is_new` is False if another call committed the transaction or all advances, before or during
+    this one. The table then does not have the files of this call, unless the other call had the
+    same files.
     """
 
     version: int
@@ -417,7 +418,8 @@ def _schema_for(
 ) -> StructType:
     """Returns the schema that the table needs to store the rows.
 
-    Raises `InputError` if the table does not accept rows with the schema `rows`.
+    Raises `InputError` or `UnsupportedTable` if the table does not accept rows with the schema
+    `rows`.
     """
     check_writable(table)
     if target.overwrites:

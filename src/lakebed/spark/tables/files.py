@@ -265,9 +265,9 @@ def by_partition(
 
 
 def remove_files(place: TableLocation, paths: Sequence[str]) -> None:
-    """Removes files of a table that no commit names.
+    """Removes files below the location. The caller makes sure that the table does not need them.
 
-    A failure is only logged; a vacuum removes the files later.
+    A failure is only logged; a vacuum can remove the files later.
     """
     import obstore
     from obstore.exceptions import BaseError

@@ -158,8 +158,8 @@ class TableLocation:
 def table_location(options: Options) -> TableLocation:
     """Creates the location of a table from the options.
 
-    Raises `BadConfig` if they are invalid, and `NotFound` if the option `path` is set and no
-    process serves the S3 API of that store.
+    Raises `BadConfig` if they are invalid, and `NotFound` if the option `path` is set and no Spark
+    run serves the S3 API of that store.
     """
     bucket, prefix = bucket_and_prefix(options.required("table"))
     fields: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
@@ -198,7 +198,10 @@ def read_ca_file(path: str) -> bytes:
 
 
 def bucket_and_prefix(table: str) -> tuple[str, str]:
-    """Splits `bucket/prefix`, which may start with `s3://`. Raises `BadConfig` if it is invalid."""
+    """Splits `bucket/prefix`, which may start with `s3://` or `s3a://`.
+
+    Raises `BadConfig` if it is invalid.
+    """
     bucket, _, prefix = table.removeprefix("s3://").removeprefix("s3a://").partition("/")
     prefix = prefix.strip("/")
     parts = prefix.split("/")

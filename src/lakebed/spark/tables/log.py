@@ -70,7 +70,8 @@ def read_change(files: FileSystem, place: TableLocation, version: int) -> Change
 def parse_change(text: bytes, *, version: int, path: str) -> Change:
     """Parses a version's file of the log. The added files are in the order of the log.
 
-    Raises `DataError` if a line is not valid.
+    Raises `DataError` if a line is not valid, and `UnsupportedTable` if an added file is outside
+    the table.
     """
     added: list[AddedFile] = []
     removed = 0

@@ -72,7 +72,7 @@ def from_text(text: str | None, data_type: pa.DataType) -> Any:
     """Converts the text of a partition value in the log to a value of the column's type.
 
     If the column's type has a time zone, text without one is taken as UTC; otherwise a time zone in
-    the text is dropped.
+    the text is dropped. Raises `DataError` if the text is not a value of the type.
     """
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
 """Computes the statistics of a data file for the log: number of rows, and per column minimum,
 maximum and nulls.
 
-They are taken from the Parquet footer, without I/O. Readers use them to skip files, so a bound that
-could be wrong is left out:
+They are taken from the Parquet footer, without I/O, for the first 32 columns, as is Delta's
+default. Readers use them to skip files, so a bound that could be wrong is left out:
 
 - floats have no bounds if there is a NaN, which Spark sorts last and Parquet ignores;
 - long strings are cut to a prefix; a maximum that was cut is raised above all strings that start

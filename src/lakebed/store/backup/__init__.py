@@ -19,8 +19,8 @@ is copied after that file:
 2. Topics, then logs: a message may name an object, and the cold segments of a log are in Tier 2.
 3. The metadata of objects, then the segments that it names.
 
-What may be missing: data that was acknowledged after the backup began. Each group, partition and
-log has its own cut-off, and the objects have one.
+What may be missing: data that became durable after the backup began. Each group, partition and log
+has its own cut-off, and the objects have one.
 """
 
 from lakebed.store.backup.catalogue import BackedFile, Snapshot

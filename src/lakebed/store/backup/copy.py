@@ -5,9 +5,9 @@ first and last bytes (where its headers, footers and checksums are). If the last
 file and the pool has its parts, the file is not read again. Every other file is read, and the parts
 that the pool does not have are stored: for a file that only grew, these are its last parts.
 
-Invariant: the catalogue has exactly the bytes that were read, and each byte is read once. It is an
-error if a file becomes shorter while it is copied (`SourceChanged`), or if the disk cannot read it
-(`Unreadable`).
+Invariant: each part is hashed and stored from a single read, so the catalogue has exactly the bytes
+that were copied. It is an error if a file becomes shorter while it is copied (`SourceChanged`), or
+if the disk cannot read it (`Unreadable`).
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class Copier:
     ) -> None:
         """Copies the first `end` bytes of a file, by default all, followed by zeros up to `size`.
 
-        Raises `NotFound` if there is no such file. For a file outside the store, `name` is its path
-        in the catalogue, and `disk` is the disk that it is on.
+        `is_sealed` means that the file never changes again. Raises `NotFound` if there is no such
+        file. For a file outside the store, `name` is its path in the catalogue, and `disk` is the
+        disk that it is on.
         """
         with (disk or self._disk).open(path) as file:
             self.copy_open(name or self.name(path), file, end=end, size=size, is_sealed=is_sealed)

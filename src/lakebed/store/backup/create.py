@@ -5,7 +5,8 @@ files into the root. If it is interrupted, there is no new snapshot; the parts t
 in the pool, and the next backup does not copy them again.
 
 A log, topic or object store that is too damaged to be read is copied file by file as it is, and
-reported as a problem. Damage never ends a backup: missing data is reported.
+reported as a problem. Damage of logs, topics, groups or objects never ends a backup: missing data
+is reported.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def create_backup(
     connector: Connector | None = None,
     new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
 ) -> CreatedBackup:
-    """Takes a backup of everything that was acknowledged before the call.
+    """Takes a backup of everything that was durable before the call.
 
     `connector` opens the metadata database of the object store. `new_token` returns the random
     digits that end the snapshot's id.

@@ -1,11 +1,11 @@
 """Copies consumer groups into a backup: the snapshot, the delta and the settings of each group.
 
 The delta is read before the snapshot. If the writer merges the delta into a new snapshot in
-between, the copied delta is older than the snapshot, which has all its events; such a delta is
-ignored when the group is opened. In the opposite order, events would be missing. If there is a
-delta but no snapshot, the group is either new and is copied, or, if the delta is not its first, is
-being removed and is left out. A snapshot without its delta is left out if the group is being
-removed; otherwise it is copied, and opening the group reports the loss. Files whose group is
+between, the copied delta is older than the snapshot; when the group is opened, only those of its
+events are applied that the snapshot lacks. In the opposite order, events would be missing. If there
+is a delta but no snapshot, the group is either new and is copied, or, if the delta is not its
+first, is being removed and is left out. A snapshot without its delta is left out if the group is
+being removed; otherwise it is copied, and opening the group reports the loss. Files whose group is
 unknown are copied as they are, and reported.
 """
 

@@ -1,4 +1,4 @@
-"""Copies a log into a backup: its identity, manifest log, and segments in Tier 0 and Tier 1.
+"""Copies a log into a backup: its identity, manifest log, archive, and segments in Tiers 0 and 1.
 
 The manifest log is copied before the segments. Segments that it does not record yet are added to it
 when the restored log is opened, as after a crash. All segments are pinned before anything is read,
@@ -7,7 +7,8 @@ still there. A move between tiers that began before the pin may still complete: 
 where the manifest log says, the whole log is copied again.
 
 A sealed segment is copied completely, other segments up to their durable end; the bytes after that
-are zeros in the copy. Cursors are only hints and spare files are empty, so neither is copied.
+are zeros in the copy. The durability cursor is only a hint and spare files are empty, so neither is
+copied.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ only in memory. The file `restoring.json.unsynced` records the failure, and the 
 the folder starts over with new files.
 
 A damaged part only affects the files that need it. All other files are restored, and the error
-names the damaged files. Then the root cannot be opened as a store, unless `salvage` is set. If
-`store.json` is damaged, a new one is written.
+names the damaged files. Then the root cannot be opened as a store, unless `salvage` is set: with
+it, the root becomes a store without these files, and a damaged `store.json` is written anew.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def restore(
     """Restores a snapshot into a root.
 
     A root with an unfinished restore of the same snapshot is completed. Raises `AlreadyExists` if
-    the root has other files, `NoSpace` if the disk is too small (before any file is restored), and
-    `DamagedBackup` if files are damaged and `salvage` is not set. `connector` opens the metadata
-    database on `disk`.
+    the root has other files, `NoSpace` if the disk is too small (a new restore then fails before
+    any file is restored), and `DamagedBackup` if files are damaged and `salvage` is not set.
+    `connector` opens the metadata database on `disk`.
     """
     check_snapshot(snapshot, path=vault.address)
     _check_root(disk, root, snapshot)

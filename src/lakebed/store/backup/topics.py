@@ -4,14 +4,13 @@ The manifest of a partition is read before its segments are listed, and must be 
 that, so that it names no segment that is not copied. Segments are copied up to the durable end.
 Indexes are copied only for sealed segments: opening the partition builds the others again.
 
-A batch commit writes `commit.bin`, the log and the ledger one after another. Their copies are
-consistent if the ledger is the same before the segments are listed and after `commit.bin` is
-opened: then every batch in the log that is not in the ledger is in `commit.bin`. Otherwise the
-partition is copied again.
+A batch commit writes `commit.bin`, the log and the ledger (`commits.json`) one after another. Their
+copies are consistent if the ledger is the same before the segments are listed and after
+`commit.bin` is opened: then every batch of a commit that is in the log but not in the ledger is in
+`commit.bin`. Otherwise the partition is copied again.
 
-If a sealed segment is missing, unreadable, or shorter than in the manifest in two attempts in a
-row, although all messages are pinned, it is lost. That is reported, and the other segments are
-copied.
+If a segment is missing, unreadable, or shorter than it should be in two attempts in a row, although
+all messages are pinned, it is lost. That is reported, and the other segments are copied.
 """
 
 from __future__ import annotations

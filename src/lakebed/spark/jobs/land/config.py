@@ -79,9 +79,10 @@ class LandConfig:
     table, and its own folder below `checkpoint`.
 
     If `values` is `json`, each field of a JSON value gets a column, and the names of the columns
-    that describe the message start with `prefix`. Without a `schema`, the fields are taken from a
-    sample, and `evolves` is on by default: new fields become columns. With a schema, fields that it
-    does not name are dropped, unless `evolves` is set.
+    that describe the message start with `prefix`. Without a `schema`, the fields of a new table are
+    taken from a sample, and `evolves` is on by default: new fields become columns. With a schema,
+    `evolves` is off by default. If it is off, fields without a column are dropped, and with a
+    schema also those that it does not name.
     """
 
     source: Backend
@@ -166,7 +167,7 @@ class LandConfig:
 
     @property
     def _needs_upkeep(self) -> bool:
-        """Whether tables need to be optimized or vacuumed.
+        """True if tables need to be optimized or vacuumed.
 
         Plain Parquet tables need only a vacuum, and only if one is configured.
         """

@@ -3,8 +3,8 @@
 After a fix (another schema, a newer release) some dead letters may be valid rows. They are
 converted back to messages and landed. Those that become rows go to the table; the others stay in
 the table of dead letters. This takes two commits, so both are first recorded in one document in the
-bucket, `_land/<dead letters>/retry.json`. If a run dies, the next run finds the document and
-completes the commits.
+bucket, `_land/<dead letters>/retry.json`. If a run dies, the next run with this option finds the
+document and completes the commits.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
 def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
     """Converts dead letters back to messages, with the columns of the topic or log.
 
-    Columns that were not kept in dead letters are null.
+    Of the columns that dead letters do not have, `segment` and `timestamp_ns` of a log are computed
+    from the others; the rest are null.
     """
     names = (
         {log_name: letter_name for letter_name, log_name in LOG_NAMES.items()}
@@ -124,7 +125,8 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry
             _remove_decision(place)
             return retry.row_count
     raise Busy(
-        f"{place}: other jobs added dead letters during each of {ATTEMPTS_MAX} attempts; try again"
+        f"{place}: other writers changed the table during each of {ATTEMPTS_MAX} attempts; "
+        "try again"
     )
 
 

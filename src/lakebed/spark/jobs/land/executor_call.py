@@ -81,5 +81,5 @@ def encoded_answer(function: Callable[[], Any]) -> str:
 
 
 def _takes_a_text(error_class: type) -> bool:
-    """Whether an error of that class can be made from a message alone."""
+    """Returns whether an error of that class can be made from a message alone."""
     return error_class.__init__ is LakebedError.__init__  # type: ignore[misc]

@@ -266,7 +266,7 @@ def _python_type(data_type: DataType, is_strict: bool) -> Any:
         case MapType():
             if not isinstance(data_type.keyType, StringType):
                 raise InputError(
-                    "the schema has a map whose keys are not strings, but JSON has no other keys"
+                    "the schema has a map whose keys are not strings, but JSON keys are strings"
                 )
             return dict[str, _python_type(data_type.valueType, is_strict) | None]  # type: ignore[misc]
     if (bits := _BITS.get(type(data_type))) is not None:

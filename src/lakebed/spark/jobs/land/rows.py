@@ -4,8 +4,9 @@ value.
     raw     topic partition offset timestamp key value headers [day [hour]]
     json    _topic _partition _offset _timestamp _key [_day [_hour]] and the fields of the values
 
-For a log they are `log record_id segment timestamp timestamp_ns ext_id payload`. Days and hours are
-in UTC; they are null for years outside 1 to 9999.
+For a log they are `log record_id segment timestamp timestamp_ns ext_id payload`; with JSON, they
+have the prefix too, and `payload` is left out. Days and hours are in UTC; they are null for years
+outside 1 to 9999.
 """
 
 from __future__ import annotations

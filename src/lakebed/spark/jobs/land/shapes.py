@@ -1,8 +1,9 @@
 """Infers from JSON documents which types a table needs for their fields. Does no I/O.
 
-Integers become `bigint`, or `double` if the field also has other numbers. Text is always `string`:
-it is never parsed as a time. If the values of a field have different types, the most frequent type
-wins. A field that was always null, or an empty list or object, has no type yet.
+Integers become `bigint`, or `double` if the field also has numbers that are not integers of 64
+bits. Text is always `string`: it is never parsed as a time. If the values of a field have different
+types, the most frequent type wins. A field that was always null, or an empty list or object, has no
+type yet.
 """
 
 from __future__ import annotations

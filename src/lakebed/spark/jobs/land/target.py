@@ -32,9 +32,9 @@ class Target(Protocol):
         schema.
 
         Several processes may do this at the same time: the first one wins. Existing columns keep
-        their types. With `is_given` (the schema was not inferred from messages), raises
-        `InputError` if a requested column does not fit the existing one; a smaller integer or float
-        fits.
+        their types. Raises `InputError` if the table has another partitioning or, with `is_given`
+        (the schema was not inferred from messages), if a requested column does not fit the existing
+        one; a smaller integer or float fits.
         """
 
     def open_files(self, schema: StructType) -> TableFiles:

@@ -1,10 +1,13 @@
 """Converts the messages that a task reads into files of rows and files of dead letters.
 
-A JSON object becomes a row. Fields that fit no column are rescued: kept as text in a separate
-column of the same row. Any other value becomes a dead letter.
+If values are stored raw, every message becomes a row. Otherwise a JSON object becomes a row, and a
+null value (a tombstone) becomes a row whose fields are null; any other value becomes a dead letter.
+Fields of an object that do not fit their columns are rescued: kept as text in a separate column of
+the same row.
 
-If JSON values have fields that the table does not have, the table is extended before the Arrow
-batch is written; open files, which have the old schema, are finished first.
+If JSON values have fields that the table does not have and the table may evolve, the table is
+extended before the Arrow batch is written; open files, which have the old schema, are finished
+first. Fields that still have no column are rescued. If the table may not evolve, they are dropped.
 """
 
 from __future__ import annotations
