@@ -248,6 +248,25 @@ def test_a_record_that_was_not_appended_cannot_be_flushed() -> None:
     log.flush()
 
 
+def test_a_batch_with_a_record_too_large_appends_none_of_it() -> None:
+    world = World(14)
+    _, log = open_log(world)
+    many = [b"x" * 30_000] * 5
+    for index in (0, 1, 2, 5):
+        with pytest.raises(TooLarge, match="the maximum is 65352"):
+            log.append_records([*many[:index], b"x" * 65353, *many[index:]])
+    assert log.append_record(b"first") == RecordId.from_parts(0, 64)
+    log.flush()
+    assert len(scan_log(world.disk)) == 1
+
+
+def test_settings_beyond_their_limits_are_refused() -> None:
+    with pytest.raises(BadConfig, match="preallocate_segments"):
+        AofConfig(preallocate_segments=9)
+    with pytest.raises(BadConfig, match="zero_fill_spares"):
+        AofConfig(zero_fill_spares="no")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("segment_bytes", [0, 1 << 15, 100_000, 1 << 31])
 def test_segment_sizes_that_cannot_be_are_refused(segment_bytes: int) -> None:
     with pytest.raises(BadConfig, match="segment_bytes"):

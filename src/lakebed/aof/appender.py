@@ -79,6 +79,7 @@ class Appender:
                             payloads[done:] if done else payloads,
                             timestamps=_from_index(stamps, done),
                             ext_ids=_from_index(ext_ids, done),
+                            are_checked=bool(parts),
                         )
                     )
                     done += len(parts[-1])
@@ -133,19 +134,28 @@ class Appender:
                 raise refusal
 
     def _append_some(
-        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
+        self,
+        payloads: Sequence[Buffer],
+        *,
+        timestamps: Numbers,
+        ext_ids: Numbers,
+        are_checked: bool,
     ) -> RecordIds:
         """Appends as many records as fit in the active segment, and returns their ids.
 
-        If none fit, first rolls over to the next segment. The caller must hold the log's mutex.
+        If none fit, first rolls over to the next segment. Raises `TooLarge` before appending any if
+        one of them does not fit in an empty segment, unless `are_checked`. The caller must hold the
+        log's mutex.
         """
         state = self._state
         state.check_writable()
         if state.error is not None:
             raise self._flushes_fail(state.error)
         batch = self._encode(payloads, timestamps, ext_ids)
+        if not are_checked:  # those that were encoded fit
+            for payload in payloads[len(batch.offsets) :]:
+                self._check_fits(payload)
         if not len(batch.offsets):
-            self._check_fits(payloads[0])
             self._transitions.roll()
             batch = self._encode(payloads, timestamps, ext_ids)
         segment = state.chain.active

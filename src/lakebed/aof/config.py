@@ -98,8 +98,7 @@ class AofConfig:
     tiers: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
+        check(self)
         if self.segment_bytes & (self.segment_bytes - 1):
             raise BadConfig(f"segment_bytes is {self.segment_bytes}, which is not a power of two")
-        if not 64 * KIB <= self.segment_bytes <= GIB:
-            raise BadConfig(f"segment_bytes is {self.segment_bytes}; it must be from 64KiB to 1GiB")
         self.tiers.check_segments(self.segment_bytes)

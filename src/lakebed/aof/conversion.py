@@ -190,7 +190,7 @@ def _runtime_losses(data: memoryview, header: SegmentHeader, footer: SegmentFoot
 def _refuse_losses(source: PathLike, losses: Iterable[str]) -> None:
     raise InputError(
         f"{os.fspath(source)}: the conversion would lose {', '.join(losses)}; "
-        "convert with lossy=True to accept this"
+        "convert it with the option to accept losses (`lossy=True`, `--lossy`)"
     )
 
 

@@ -184,8 +184,13 @@ def unit_of(name: str) -> str | None:
 
 @cache
 def _kinds(config: type[ConfigClass]) -> dict[str, type]:
+    """Returns the types of the settings; subsections, which check themselves, are left out."""
     hints = get_type_hints(config)
-    kinds = {name: hints[name] for name in config.__dataclass_fields__}
+    kinds = {
+        name: hints[name]
+        for name in config.__dataclass_fields__
+        if not hasattr(hints[name], "__dataclass_fields__")
+    }
     for name, kind in kinds.items():
         assert kind in _KINDS, f"{config.__name__}.{name}: a setting is a bool, int, float or str"
     return kinds

@@ -58,10 +58,10 @@ class ColdCatalogue:
                 identity = find_identity(self._disk, self._paths, tier2=self._services.address)
             except NotFound:
                 return False
-            folder = f"{self._paths.manifest}/{identity.stream}"
-            self._reader = ManifestReader(self._disk, ManifestPaths(folder))
             self.cold = self._services.cold(self._paths, identity.tier2)
             self.cold.look_up = self._look_up
+            folder = f"{self._paths.manifest}/{identity.stream}"
+            self._reader = ManifestReader(self._disk, ManifestPaths(folder))
         return True
 
     def _list_cold(self) -> list[SegmentInfo]:
