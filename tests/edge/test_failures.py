@@ -110,6 +110,19 @@ def test_each_failure_that_no_client_can_help_is_logged(wire: Wire, error: Lakeb
     assert [line.partition(" ")[0] for line in wire.lines] == ["request_failed"] * 3
 
 
+def test_failures_that_a_body_reports_are_logged_once_for_each_class(wire: Wire) -> None:
+    errors = [
+        NotFound("a"),
+        *(Corrupt("bad", path=f"/{n}") for n in range(3)),
+        SyncFailed("s", "p"),
+    ]
+    wire.failures.note_in_body(errors, wire.request)
+    assert [line.partition("error=")[2].partition(":")[0] for line in wire.lines] == [
+        "Corrupt",
+        "SyncFailed",
+    ]
+
+
 @pytest.mark.parametrize("error", [NoSpace("the disk is full"), Closed("closing")])
 def test_what_fails_every_request_while_it_lasts_is_logged_once_a_second(
     wire: Wire, error: LakebedError

@@ -33,7 +33,7 @@ def test_health_is_told_without_a_look_at_the_store(tmp_path: Path) -> None:
 
 def test_health_reports_that_the_api_is_draining(tmp_path: Path) -> None:
     with open_api(tmp_path) as live_api:
-        live_api.loop.call_soon_threadsafe(live_api.api.service.draining.set)
+        live_api.api.service.is_draining = True
         assert live_api.call(admin.HEALTH).status == "draining"
 
 

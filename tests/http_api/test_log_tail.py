@@ -141,13 +141,17 @@ def test_a_tail_ends_whole_when_the_api_is_closed(tmp_path: Path) -> None:
     lines.close()
 
 
-def test_a_tail_of_a_log_that_is_closed_says_so_in_its_last_line(live_api: LiveApi) -> None:
+def test_a_tail_of_a_log_that_is_closed_says_so_in_its_last_line_and_is_logged(
+    live_api: LiveApi, caplog: pytest.LogCaptureFixture
+) -> None:
     with tail(live_api) as lines:
         append(live_api, b"a")
         lines.payload()
         live_api.store.log("orders").close()
         told = msgspec.json.decode(lines.rest())
         assert isinstance(error_of(told["problem"]), Closed)
+    [line] = [message for message in caplog.messages if message.startswith("request_failed")]
+    assert "operation=tail_log" in line
 
 
 RETAINING = AofConfig(segment_bytes=64 * KIB, retention=RetentionConfig(count_max=1))

@@ -71,7 +71,7 @@ CASES: list[tuple[LakebedError, str, int]] = [
 
 def reported(error: BaseException, *, method: str = "GET") -> tuple[int, dict[str, str]]:
     """The status, and the elements of the document."""
-    response = response_of(error, request(method), "/b/k")
+    response = response_of(error, request(method, "/b/k"))
     found = document(response)
     assert found.tag == "Error"
     return response.status, {child.tag: child.text or "" for child in found}
@@ -92,14 +92,14 @@ def test_every_error_of_the_store_is_among_these_cases() -> None:
 def test_an_error_is_told_by_its_code(error: LakebedError, code: str, status: int) -> None:
     found = to_s3(error)
     assert found.code == code
-    assert response_of(error, request("GET"), "/b/k").status == status
+    assert response_of(error, request("GET", "/b/k")).status == status
 
 
 @pytest.mark.parametrize(("error", "code", "status"), CASES)
 def test_no_file_of_the_store_is_named_to_a_client(
     error: LakebedError, code: str, status: int
 ) -> None:
-    body = response_of(error, request("GET"), "/b/k").body
+    body = response_of(error, request("GET", "/b/k")).body
     assert isinstance(body, bytes)
     assert b"secret" not in body
     assert code == "NotModified" or b"<Message>" in body
@@ -138,7 +138,7 @@ def test_details_and_headers_of_an_error_are_told() -> None:
     error = S3Error(
         "InvalidArgument", "a < b & c", details=[("ArgumentName", "x")], headers=[("a", "b")]
     )
-    response = response_of(error, request("GET"), "/b/<k>\x01")
+    response = response_of(error, request("GET", "/b/<k>\x01"))
     assert header(response, "a") == "b"
     assert b"<ArgumentName>x</ArgumentName>" in bytes(response.body)  # type: ignore[arg-type]
     assert b"a &lt; b &amp; c" in bytes(response.body)  # type: ignore[arg-type]
@@ -146,28 +146,28 @@ def test_details_and_headers_of_an_error_are_told() -> None:
 
 
 def test_a_head_has_no_body() -> None:
-    response = response_of(engine.NoSuchKey("x"), request("HEAD"), "/b/k")
+    response = response_of(engine.NoSuchKey("x"), request("HEAD", "/b/k"))
     assert (response.status, response.body) == (404, b"")
 
 
 def test_what_is_not_modified_has_no_body_and_no_type() -> None:
-    response = response_of(NotModified("x"), request("GET"), "/b/k")
+    response = response_of(NotModified("x"), request("GET", "/b/k"))
     assert (response.status, response.body, list(response.headers)) == (304, b"", [])
 
 
 def test_a_delete_marker_in_the_way_is_named() -> None:
-    hidden = response_of(engine.NoSuchKey("x", marker_id="m"), request("GET"), "/b/k")
+    hidden = response_of(engine.NoSuchKey("x", marker_id="m"), request("GET", "/b/k"))
     assert header(hidden, "x-amz-delete-marker") == "true"
     assert header(hidden, "x-amz-version-id") == "m"
-    asked = response_of(engine.MethodNotAllowed("x", marker_id="m"), request("HEAD"), "/b/k")
+    asked = response_of(engine.MethodNotAllowed("x", marker_id="m"), request("HEAD", "/b/k"))
     assert header(asked, "x-amz-delete-marker") == "true"
     assert header(asked, "Allow") == "DELETE"
-    missing = response_of(engine.NoSuchKey("x"), request("GET"), "/b/k")
+    missing = response_of(engine.NoSuchKey("x"), request("GET", "/b/k"))
     assert header(missing, "x-amz-delete-marker") is None
 
 
 def test_a_range_outside_the_object_tells_its_size() -> None:
-    response = response_of(engine.BadRange("x", size=7), request("GET"), "/b/k")
+    response = response_of(engine.BadRange("x", size=7), request("GET", "/b/k"))
     assert header(response, "Content-Range") == "bytes */7"
 
 
@@ -185,5 +185,5 @@ def test_an_error_of_the_program_is_an_internal_one() -> None:
 
 
 def test_an_error_that_mistrusts_the_rest_closes_the_connection() -> None:
-    assert response_of(S3Error("InvalidURI", "x", closes=True), request("GET"), "/").closes
-    assert not response_of(S3Error("InvalidURI", "x"), request("GET"), "/").closes
+    assert response_of(S3Error("InvalidURI", "x", closes=True), request("GET", "/")).closes
+    assert not response_of(S3Error("InvalidURI", "x"), request("GET", "/")).closes

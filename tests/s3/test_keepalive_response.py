@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable
 
 import pytest
 
+from lakebed.base.simulation.clock import SimulatedClock
+from lakebed.edge.failures import Failures
 from lakebed.http.response import Response
-from lakebed.s3.errors import S3Error
+from lakebed.s3.errors import S3Error, response_of
 from lakebed.s3.keepalive_response import respond_with_keepalive
 from tests.s3.calls import REQUEST_ID, header, request
 
+LOGGER = logging.getLogger("tests.s3")
 DOCUMENT = b'<?xml version="1.0" encoding="UTF-8"?>\n<Done/>'
 
 
@@ -29,7 +33,11 @@ async def fail() -> str:
 
 async def answered(work: Awaitable[str], patience_s: float) -> Response:
     return await respond_with_keepalive(
-        request("POST", "/b/%3Cfigs%3E%20%C3%A9"), work, answer, patience_s=patience_s
+        request("POST", "/b/%3Cfigs%3E%20%C3%A9"),
+        work,
+        answer,
+        failures=Failures(response_of, logger=LOGGER, clock=SimulatedClock()),
+        patience_s=patience_s,
     )
 
 
@@ -76,6 +84,17 @@ def test_what_fails_late_is_a_document() -> None:
     assert b"<Error><Code>InvalidPart</Code><Message>no such part</Message>" in whole
     assert REQUEST_ID.encode() in whole
     assert "<Resource>/b/&lt;figs&gt; é</Resource>".encode() in whole
+
+
+def test_a_late_failure_inside_the_server_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def break_down() -> str:
+        raise ZeroDivisionError("inner details")
+
+    asyncio.run(slowly(fail))
+    assert caplog.messages == [], "the client's own mistakes are not logged"
+    assert b"inner" not in b"".join(asyncio.run(slowly(break_down)))
+    assert caplog.messages[0].startswith("request_failed")
+    assert "ZeroDivisionError: inner details" in caplog.messages[0]
 
 
 def test_what_was_begun_ends_also_if_nobody_waits_for_it_any_more() -> None:

@@ -1,9 +1,9 @@
 """Turns a failed request into a response and a log line.
 
 - The details of an unexpected exception are only logged; the client gets the request's id.
-- Failures that are not the client's fault are logged as `request_failed`, with that id. Failures
-  that affect every request for a while (a full disk, a closing store) are logged at most once a
-  second.
+- Failures that are not the client's fault are logged as `request_failed`, with that id, also if
+  only a part of the request failed. Failures that affect every request for a while (a full disk, a
+  closing store) are logged at most once a second.
 - Requests that exceed a limit, and requests that the HTTP protocol code refuses, such as slow or
   malformed ones, are logged as `request_refused`, at most once a second. A full log or queue is not
   logged: that is normal back-pressure for writers.
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S, Clock
@@ -62,10 +62,23 @@ class Failures:
         response = self._render(shown, request)
         if _is_too_much(error, share):
             self._refused.note(status=response.status, why=error, **_facts(request))
-        elif response.status >= 500 and response.status != _NOT_IMPLEMENTED:
+        else:
             self._note_failure(error, request, response.status)
         error.__traceback__ = None  # its frames keep the body alive until garbage collection
         return response
+
+    def note_in_body(self, errors: Iterable[Exception], request: Request) -> None:
+        """Logs the failures that a response reports in its body, because its status cannot.
+
+        Of several failures with the same status and class, only the first is logged.
+        """
+        noted: set[tuple[int, type[Exception]]] = set()
+        for error in errors:
+            shown = error if isinstance(error, LakebedError) else _HIDDEN
+            status = self._render(shown, request).status
+            if (status, type(error)) not in noted:
+                noted.add((status, type(error)))
+                self._note_failure(error, request, status)
 
     def note_refusal(self, refusal: Refusal) -> None:
         """Logs a request that the HTTP protocol code refused itself, such as a malformed one."""
@@ -78,7 +91,7 @@ class Failures:
         )
 
     def _note_failure(self, error: Exception, request: Request, status: int) -> None:
-        if isinstance(error, Busy):
+        if status < 500 or status == _NOT_IMPLEMENTED or isinstance(error, Busy):
             return
         duration_ns = self._clock.monotonic_ns() - request.received_ns
         facts = {

@@ -39,8 +39,3 @@ class Limits:
 
     def __post_init__(self) -> None:
         check(self)
-
-    @property
-    def head_bytes_max(self) -> int:
-        """The maximum size of a request's target and headers together."""
-        return self.url_bytes_max + self.header_bytes_max

@@ -14,9 +14,7 @@ from typing import Any, Final
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.counters import Counter
-from lakebed.base.errors import LakebedError
 from lakebed.edge.budget import Share
-from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import ClientGone, Request, RequestLabel
 from lakebed.http.response import Response
@@ -37,7 +35,7 @@ from lakebed.http_api.call import Call
 from lakebed.http_api.guard import Guard, TrustingGuard
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.origin_check import OriginCheck
-from lakebed.http_api.response_builder import problem_response, refusal_response, response_of
+from lakebed.http_api.response_builder import refusal_response, response_of
 from lakebed.http_api.router import Router
 from lakebed.http_api.service import Service
 
@@ -82,7 +80,7 @@ class App:
         self._router = Router(operation for operation in OPERATIONS if operation in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
         self._budget = service.budget
-        self._failures = Failures(_failure, logger=_log, clock=service.clock)
+        self._failures = service.failures
 
     async def __call__(self, request: Request) -> Response:
         share: Share | None = None
@@ -133,10 +131,6 @@ class App:
             counter = self._service.counters.counter(f"{name}.{outcome}")
             self._counted[name, outcome] = counter
         counter.add()
-
-
-def _failure(error: LakebedError, request: Request) -> Response:
-    return problem_response(error, request_id=request.id)
 
 
 def _with_common_headers(response: Response, request_id: str) -> Response:

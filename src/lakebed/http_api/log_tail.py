@@ -77,6 +77,7 @@ class _Tail:
                 try:
                     lines = await self._take()
                 except LakebedError as error:
+                    self._service.failures.note_in_body([error], self._request)
                     yield _last_line(error, self._request)
                     return
                 if lines is None and not await changes.come():

@@ -136,6 +136,8 @@ async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
     ]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], targets))
     results = await service.commit_each(changes)
+    failures = (result for result in results if isinstance(result, LakebedError))
+    service.failures.note_in_body(failures, call.request)
     return objects.DeletedMany([_outcome(result, call.request.id) for result in results])
 
 

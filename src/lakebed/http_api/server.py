@@ -73,7 +73,7 @@ class HttpApi:
         """Stops listening, waits for the current requests, and cancels all jobs. Returns whether
         all ended within `timeout_s`."""
         started_ns = self._clock.monotonic_ns()
-        self.service.draining.set()
+        self.service.is_draining = True
         was_empty = await self.server.drain(timeout_s)
         spent_s = (self._clock.monotonic_ns() - started_ns) / NS_PER_S
         has_stopped = await self.service.jobs.close(max(0.0, timeout_s - spent_s))
@@ -82,7 +82,7 @@ class HttpApi:
 
     def cut(self) -> None:
         """Stops listening, closes all connections, and cancels all jobs, without waiting."""
-        self.service.draining.set()
+        self.service.is_draining = True
         self.service.jobs.cut()
         self.server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)

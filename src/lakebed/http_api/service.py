@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Final
@@ -10,15 +10,21 @@ from typing import Final
 from lakebed.api.jobs import JOBS, JobKind
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy
+from lakebed.base.errors import Busy, LakebedError
 from lakebed.edge.body_pump import BodyPlaces, BodyPump
 from lakebed.edge.budget import Budget
+from lakebed.edge.failures import Failures
 from lakebed.edge.worker import Worker
+from lakebed.http.request import Request
+from lakebed.http.response import Response
 from lakebed.http_api.jobs import Jobs
 from lakebed.http_api.lease_queue import LeaseQueues
 from lakebed.http_api.limits import ApiLimits
+from lakebed.http_api.response_builder import problem_response
 from lakebed.seglake.lake import Lake
 from lakebed.store.store import Store
+
+_log = logging.getLogger(__name__)
 
 LARGE_MAX: Final = 16  # large bodies received at the same time, each using some 10 MB of memory
 
@@ -56,14 +62,11 @@ class Service(Worker):
             running_max=self.limits.jobs_max,
             kept_max=self.limits.jobs_kept,
         )
-        self.draining = asyncio.Event()  # set once the shutdown has begun, for `health`
+        self.is_draining = False  # whether the shutdown has begun, for `health`
+        self.failures = Failures(_problem, logger=_log, clock=self.clock)
         self.lease_queues = LeaseQueues()
         self.bodies = BodyPump(self, BodyPlaces(large_max=LARGE_MAX))
         self._lake: Lake | None = None
-
-    @property
-    def is_draining(self) -> bool:
-        return self.draining.is_set()
 
     async def lake(self) -> Lake:
         """Returns the object store. The first call opens it."""
@@ -79,3 +82,7 @@ class Service(Worker):
             raise Busy(
                 f"{self.call_count} calls use or wait for a thread, the maximum; retry later"
             )
+
+
+def _problem(error: LakebedError, request: Request) -> Response:
+    return problem_response(error, request_id=request.id)

@@ -10,15 +10,13 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final
 
-from lakebed.base.errors import LakebedError
 from lakebed.edge.budget import Share
-from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
-from lakebed.s3.errors import HOST_ID, XML, S3Error, error_document, resource_of, response_of
+from lakebed.s3.errors import HOST_ID, XML, S3Error, error_document
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
 from lakebed.s3.verb import AnyVerb, Operation
@@ -47,7 +45,7 @@ class App:
         self._domain = service.config.domain
         self._authenticator = Authenticator(keys, config=service.config, clock=service.clock)
         self._budget = service.budget
-        self._failures = Failures(_failure, logger=_log, clock=service.clock)
+        self._failures = service.failures
 
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
         share: Share | None = None
@@ -64,7 +62,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - reported to the client; bugs are also logged
             return self._failed(error, request, share)
         if isinstance(result, Response):
-            return _with_common_headers(result, request)
+            return _with_common_headers(result, request.id)
         return self._answer(result, request, share)
 
     @property
@@ -78,14 +76,14 @@ class App:
         document = error_document(
             S3Error(code, refusal.reason), request_id=refusal.request_id, resource="/"
         )
-        headers = [XML, ("x-amz-request-id", refusal.request_id), ("x-amz-id-2", HOST_ID)]
-        return Response(refusal.status, headers, document, closes=True)
+        response = Response(refusal.status, [XML], document, closes=True)
+        return _with_common_headers(response, refusal.request_id)
 
     async def _answer(
         self, result: Awaitable[Response], request: Request, share: Share
     ) -> Response:
         try:
-            return _with_common_headers(await result, request)
+            return _with_common_headers(await result, request.id)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request, share)
 
@@ -99,17 +97,12 @@ class App:
             request.at_end(share.release)
             result = verb.handle(self._service, operation, request, identity)
             response = result if isinstance(result, Response) else await result
-            return _with_common_headers(response, request)
+            return _with_common_headers(response, request.id)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request, share)
 
     def _failed(self, error: Exception, request: Request, share: Share | None) -> Response:
-        return _with_common_headers(self._failures.response(error, request, share), request)
-
-
-def _failure(error: LakebedError, request: Request) -> Response:
-    """Returns the response to a request that failed."""
-    return response_of(error, request, resource_of(request))
+        return _with_common_headers(self._failures.response(error, request, share), request.id)
 
 
 def _held_bytes(request: Request) -> int:
@@ -118,11 +111,11 @@ def _held_bytes(request: Request) -> int:
     return 0 if whole is None else len(whole)
 
 
-def _with_common_headers(response: Response, request: Request) -> Response:
+def _with_common_headers(response: Response, request_id: str) -> Response:
     """Adds the request id and the server's name to the headers."""
     response.headers = [
         *response.headers,
-        ("x-amz-request-id", request.id),
+        ("x-amz-request-id", request_id),
         ("x-amz-id-2", HOST_ID),
         ("Server", "Lakebed"),
     ]

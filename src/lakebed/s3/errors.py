@@ -203,17 +203,18 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
 }
 
 
-def response_of(error: BaseException, request: Request, resource: str) -> Response:
-    """Returns the response to a failed request.
-
-    `resource` is what the XML document names as the subject (`resource_of`).
-    """
+def response_of(error: BaseException, request: Request) -> Response:
+    """Returns the response to a failed request."""
     s3_error = to_s3(error)
     status = STATUSES[s3_error.code]
     if s3_error.code == "NotModified":
         return Response(status, s3_error.headers)
     has_body = request.method != "HEAD"
-    body = error_document(s3_error, request_id=request.id, resource=resource) if has_body else b""
+    body = (
+        error_document(s3_error, request_id=request.id, resource=resource_of(request))
+        if has_body
+        else b""
+    )
     return Response(status, (*s3_error.headers, XML), body, closes=s3_error.closes)
 
 

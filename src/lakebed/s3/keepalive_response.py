@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
+from lakebed.edge.failures import Failures
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.errors import XML, error_document, resource_of, to_s3
@@ -28,13 +29,14 @@ async def respond_with_keepalive(
     work: Awaitable[Result],
     answer: Callable[[Result], tuple[HeaderList, bytes]],
     *,
+    failures: Failures,
     patience_s: float = PATIENCE_S,
 ) -> Response:
     """Waits for `work` and returns a response with the headers and document of its result.
 
     `answer` builds these from the result. If the work fails within `patience_s`, raises its error.
-    If it takes longer, the response has no such headers and a body that waits for the work. The
-    work runs to its end even if the client disconnects.
+    If it takes longer, the response has no such headers and a body that waits for the work, and
+    `failures` logs a later error. The work runs to its end even if the client disconnects.
     """
     working = asyncio.ensure_future(work)
     working.add_done_callback(_retrieve_exception)
@@ -42,7 +44,7 @@ async def respond_with_keepalive(
     if done:
         headers, document = answer(working.result())
         return Response(200, [XML, *headers], document)
-    body = _keepalive_body(working, answer, request, patience_s)
+    body = _keepalive_body(working, answer, request, failures, patience_s)
     return Response(200, [XML], body)
 
 
@@ -50,6 +52,7 @@ async def _keepalive_body(
     working: asyncio.Future[Result],
     answer: Callable[[Result], tuple[HeaderList, bytes]],
     request: Request,
+    failures: Failures,
     patience_s: float,
 ) -> AsyncIterator[bytes]:
     declaration = DECLARATION.encode()
@@ -60,6 +63,7 @@ async def _keepalive_body(
     try:
         _, document = answer(working.result())
     except Exception as error:  # noqa: BLE001 - the status was sent: the document has the error
+        failures.note_in_body([error], request)
         resource = resource_of(request)
         document = error_document(to_s3(error), request_id=request.id, resource=resource)
     yield document.removeprefix(declaration)

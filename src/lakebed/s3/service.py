@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -11,10 +12,14 @@ from lakebed.base.clock import Clock
 from lakebed.base.units import MIB
 from lakebed.edge.body_pump import BodyPlaces, BodyPump
 from lakebed.edge.budget import Budget
+from lakebed.edge.failures import Failures
 from lakebed.edge.worker import Worker
+from lakebed.s3.errors import response_of
 from lakebed.seglake.change import Change, ChangeInSteps
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.lake import Lake
+
+_log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -44,6 +49,7 @@ class Service(Worker):
             body_bytes_max=BODY_BYTES_MAX,
         )
         self.bodies = BodyPump(self, BodyPlaces(large_max=LARGE_MAX))
+        self.failures = Failures(response_of, logger=_log, clock=clock)
         self._preparing = asyncio.Semaphore(PREPARED_MAX)
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
 

@@ -103,7 +103,7 @@ async def complete_multipart_upload(
         return response_headers, object_document(info, location=location)
 
     completing = _complete(service, operation, parts, prepare)
-    return await respond_with_keepalive(request, completing, answer)
+    return await respond_with_keepalive(request, completing, answer, failures=service.failures)
 
 
 async def abort_multipart_upload(

@@ -82,7 +82,7 @@ async def copy_object(
         version_headers = [] if version_id is None else [("x-amz-version-id", version_id)]
         return _with_source(version_headers, source_id), object_document(copied)
 
-    return await respond_with_keepalive(request, work(), answer)
+    return await respond_with_keepalive(request, work(), answer, failures=service.failures)
 
 
 async def upload_part_copy(
@@ -109,7 +109,10 @@ async def upload_part_copy(
         return await service.done(await service.handed_over(change))
 
     return await respond_with_keepalive(
-        request, work(), lambda part: (_with_source([], source_id), part_document(part))
+        request,
+        work(),
+        lambda part: (_with_source([], source_id), part_document(part)),
+        failures=service.failures,
     )
 
 

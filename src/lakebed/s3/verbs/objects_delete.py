@@ -44,6 +44,8 @@ async def delete_objects(
     data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
     deletion, changes = await service.run(partial(_prepared, service, operation.bucket, data))
     results = await service.commit_each(changes)
+    failures = (result for result in results if isinstance(result, LakebedError))
+    service.failures.note_in_body(failures, request)
     body = await service.run(lambda: _document(deletion, results))
     return Response(200, [XML], body)
 
