@@ -128,6 +128,7 @@ def test_a_group_can_be_placed_before_it_exists_if_asked_for(run: Run) -> None:
         (["--to-offset", "-1", "--partition", "0"], 2, "'--to-offset'"),
         (["--to-end", "--partition", "2"], 66, "there is no partition 2"),
         (["--to-time", "soon"], 64, "'soon' is not a time"),
+        (["--to-time", "9223372036855"], 64, "April 2262"),
     ],
     ids=str,
 )

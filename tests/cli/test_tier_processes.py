@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,11 @@ def test_a_log_lives_on_an_s3_endpoint(
     unknown = lakebed("--root", "root", "aof", "verify", "orders", "--tier2", **away)
     assert unknown.out == "orders: 0 segments, 0 records, whole as far as they were read\n"
     assert unknown.exit_code == 75
+    manifest = lakebed("--root", "root", "manifest", "verify", "orders", **away)
+    assert manifest.out.endswith(", 0 segments, whole as far as they were read\n")
+    assert manifest.exit_code == 75
+    manifest = lakebed("--root", "root", "--json", "manifest", "verify", "orders", **away)
+    assert json.loads(manifest.out)["ok"] is False
     assert (
         "segments hydrated"
         in lakebed("--root", "root", "aof", "hydrate", "orders", **variables).out

@@ -126,8 +126,13 @@ def test_what_cannot_be_done_is_told_before_spark_is_asked(backend: Backend) -> 
         replay(nobody, backend, Origin("nope"), Publication(backend=backend, topic="orders"))
     with pytest.raises(NotFound, match="no topic nope, and the job was not asked to create it"):
         Publication(backend=backend, topic="nope").check()
-    with pytest.raises(InputError, match="only be set together with the option to create the topic"):
+    with pytest.raises(
+        InputError, match="only be set together with the option to create the topic"
+    ):
         Publication(backend=backend, topic="orders", partitions=3)
+    kept = Publication(backend=backend, topic="orders", keeps_partitions=True)
+    with pytest.raises(InputError, match="cannot keep partitions, because 'nope' is a log"):
+        replay(nobody, backend, Origin("nope", is_log=True), kept)
     with pytest.raises(InputError, match="staging bucket"):
         Publication(backend=backend, topic="orders", staging_bucket="b")
 

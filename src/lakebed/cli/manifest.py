@@ -173,7 +173,8 @@ def verify(context: typer.Context, log: LogName) -> None:
     lines = [str(problem) for problem in report.problems]
     lines += [f"note: {note}" for note in report.notes]
     if not report.problems:
-        lines.append(f"{manifest.log}: {_counts(report)}, all whole")
+        verdict = "all whole" if report.unreached is None else "whole as far as they were read"
+        lines.append(f"{manifest.log}: {_counts(report)}, {verdict}")
     run.output.show(Item(MANIFEST_LOG, manifest), Item(MANIFEST_REPORT, report), Text(*lines))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -366,7 +367,7 @@ def _counts(report: ManifestReport) -> str:
 
 
 MANIFEST_REPORT = (
-    Column("ok", lambda report: not report.problems),
+    Column("ok", lambda report: not report.problems and report.unreached is None),
     Column("chunks", "chunk_count"),
     Column("records", "record_count"),
     Column("snapshots", "snapshot_count"),

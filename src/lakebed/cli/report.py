@@ -18,12 +18,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-# Line and paragraph separators, and marks that reorder the text around them: they are escaped
-# whether or not `str.isprintable` accepts them.
-_INVISIBLE = frozenset(
-    "\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
-
 NONE = "-"
 
 
@@ -220,13 +214,13 @@ def counted(count: int, noun: str) -> str:
 
 def one_line(text: str) -> str:
     """Escapes all characters that are not plainly visible on one line."""
-    if text.isprintable() and _INVISIBLE.isdisjoint(text):
+    if text.isprintable():
         return text
     return "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
-    if character.isprintable() and character not in _INVISIBLE:
+    if character.isprintable():
         return character
     if "\udc80" <= character <= "\udcff":
         # How Python carries a byte of a path that is not UTF-8.

@@ -120,6 +120,7 @@ def _run_replay(
     name: str,
     is_log: bool,
 ) -> None:
+    from lakebed.spark.jobs.replay import check as check_replay
     from lakebed.spark.jobs.replay import replay as run_replay
     from lakebed.spark.jobs.span import Origin, resolve
 
@@ -127,7 +128,9 @@ def _run_replay(
 
     def check(backend: Backend) -> None:
         resolve(backend, origin, span)
-        publishing(backend=backend).check()
+        to = publishing(backend=backend)
+        check_replay(origin, to)
+        to.check()
 
     def job(resources: JobContext) -> Report:
         to = publishing(backend=resources.backend)

@@ -19,22 +19,26 @@ def parse_moment_ns(text: str) -> int:
     1970."""
     is_number = _is_number(text, _NS_DIGITS_MAX)
     moment_ns = int(text) if is_number else _parse_iso_ns(text, unit="ns")
-    if not 0 <= moment_ns <= VALUE_MAX:
-        raise InputError(
-            f"{shown(text)} is not a time that can be stored: it must be from 1970 to April 2262"
-        )
+    _check_storable(text, moment_ns)
     return moment_ns
 
 
 def parse_moment_ms(text: str) -> int:
     """Parses ISO 8601 text (UTC by default), or a number of ms since 1970. Returns ms since 1970,
     rounded up."""
-    if _is_number(text, _MS_DIGITS_MAX):
-        return int(text)
-    moment_ns = -1 if text.isascii() and text.isdigit() else _parse_iso_ns(text, unit="ms")
-    if not 0 <= moment_ns <= VALUE_MAX:
+    is_number = _is_number(text, _MS_DIGITS_MAX)
+    if not is_number and text.isascii() and text.isdigit():
         raise _no_moment(text, unit="ms")
+    moment_ns = int(text) * NS_PER_MS if is_number else _parse_iso_ns(text, unit="ms")
+    _check_storable(text, moment_ns)
     return -(-moment_ns // NS_PER_MS)
+
+
+def _check_storable(text: str, moment_ns: int) -> None:
+    if not 0 <= moment_ns <= VALUE_MAX:
+        raise InputError(
+            f"{shown(text)} is not a time that can be stored: it must be from 1970 to April 2262"
+        )
 
 
 def moment_text(moment_ns: int) -> str:

@@ -191,6 +191,7 @@ def _apply_to_object(context: Context, step: Step, path: str, position: int, _na
                 else:  # the parts of an object may be in several files
                     starts = range(0, len(content), _PIECE_BYTES)
                     is_hit = any(content[i : i + objects.HEAD_BYTES] in before for i in starts)
+                    is_hit |= any(head in before for head in objects.part_heads(content))
                 if is_hit or (how != "flip" and len(content) < objects.HEAD_BYTES):
                     bucket.damaged_keys.add(key)
     if how != "flip":  # the file may also hold cold segments of logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -39,6 +40,7 @@ NAMES = ("photos", "plain", "guarded")
 KEYS = ("a", "b", "c/d", "c/e")
 SIZES = (0, 20, 20, 5_000, 70_000)
 MODIFIED_SLACK_MS = 2_000
+_PART_BYTES_MIN = 10
 HEAD_BYTES = 12  # enough of a content to tell it from all others
 _VERSIONING = (Versioning.ENABLED, Versioning.DISABLED, Versioning.SUSPENDED)
 
@@ -62,6 +64,12 @@ def known_bucket(context: Context, name: str) -> BucketModel | None:
 def content_of(step: Step, size: int, part: int = 0) -> bytes:
     head = f"object {step.number}.{part} ".encode()
     return head.ljust(size, b"0123456789"[step.number % 10 :][:1])[:size]
+
+
+def part_heads(content: bytes) -> set[bytes]:
+    """Returns the first bytes of every part of a content; several contents may share them."""
+    starts = (match.start() for match in re.finditer(b"object ", content))
+    return {content[start : start + _PART_BYTES_MIN] for start in starts}
 
 
 def _draw_bucket(random: Random) -> dict[str, Any]:
@@ -225,7 +233,9 @@ def _put(context: Context, step: Step) -> Answer:
 def _draw_upload(random: Random) -> dict[str, Any]:
     return {
         **_draw_key(random),
-        "sizes": [random.choice([10, 3_000, 40_000]) for _ in range(random.choice([1, 2, 3]))],
+        "sizes": [
+            random.choice([_PART_BYTES_MIN, 3_000, 40_000]) for _ in range(random.choice([1, 2, 3]))
+        ],
         "ends": random.choice(["complete", "complete", "abort", "never"]),
         "condition": None,
     }

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakebed.base.errors import InputError
+from lakebed.base.units import shown
 from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.publication import Publication, publish
 from lakebed.spark.jobs.report import Report
@@ -39,9 +41,10 @@ def replay(
     """Publishes the messages or records of `origin` that are in `span` to the topic of `to`.
 
     Raises `NotFound` if the origin is missing, or the target topic is missing and not to be
-    created. If part of the range was removed, the query fails: Spark raises an error whose text
-    contains that of a `DataLost`.
+    created, and `InputError` if partitions of a log are to be kept. If part of the range was
+    removed, the query fails: Spark raises an error whose text contains that of a `DataLost`.
     """
+    check(origin, to)
     watcher = watcher or NullWatcher()
     resolved = resolve(backend, origin, span or Span())
     if to.keeps_partitions and to.creates_topic and to.partitions is None:
@@ -60,3 +63,9 @@ def replay(
         size_bytes=0 if published.was_done_before else size_bytes,
         facts={noun: origin.name, "to": to.topic} | published.facts(),
     )
+
+
+def check(origin: Origin, to: Publication) -> None:
+    """Raises `InputError` if partitions of a log are to be kept."""
+    if origin.is_log and to.keeps_partitions:
+        raise InputError(f"cannot keep partitions, because {shown(origin.name)} is a log")
