@@ -93,7 +93,7 @@ MISTAKES = [
     ),
     (["replay", "orders", "orders", "--from-offset", "x"], 64, "write it as OFFSET"),
     (["replay", "orders", "orders", "--from-time", "noon"], 64, "'noon' is not a time"),
-    (["replay", "orders", "orders", "--partitions", "2"], 64, "only be set together with the option to create the topic"),
+    (["replay", "orders", "orders", "--partitions", "2"], 64, "can only be set together"),
     (
         ["replay", "orders", "orders", "--conf", "x=y"],
         64,

@@ -66,8 +66,9 @@ def to_interchange(
 ) -> str:
     """Converts a sealed runtime segment to the interchange layout.
 
-    `stream_id` is the id of the log, which the new file stores. Returns the path of the new file,
-    which is durable.
+    `stream_id` is the id of the log, which the new file stores. Raises `InputError` if the
+    interchange layout cannot hold everything that the segment records, unless `lossy`; what it
+    cannot hold is then left out. Returns the path of the new file, which is durable.
     """
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)

@@ -110,6 +110,7 @@ def _error(kind: type[LakebedError], value: object, place: str) -> LakebedError:
     error = error_of(value)
     if not isinstance(error, kind):
         raise BadDocument(
-            f"{place}: expected the error {kind.__name__}, found {type(error).__name__}"
+            f"{place}: expected a problem document of the error {kind.__name__}, found one of "
+            f"{type(error).__name__}"
         )
     return error

@@ -227,7 +227,9 @@ class _Queue:
 
 
 def _share(part: int, left: float, whole: int) -> int:
-    """Returns the part of `left` in proportion to `part` of `whole`, rounded down, at most
-    `part`.
+    """Returns one backlog's share of what may still be taken: `part`, or less if not all fits.
+
+    `part` is what this backlog has, `whole` is what all backlogs have together, and `left` is how
+    much of that may be taken. Shares are proportional to the parts, and rounded down.
     """
     return part if whole <= left else int(part * left // whole)

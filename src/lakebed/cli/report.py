@@ -68,7 +68,7 @@ Columns = Sequence[Column]
 
 @dataclass(frozen=True)
 class Value:
-    """Adds a member to the document, and no line."""
+    """A value that only the JSON document has: it adds a member there, and no line to the text."""
 
     key: str
     value: object
@@ -82,7 +82,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Text:
-    """Adds lines to the text, and no member to the document."""
+    """Lines that only the text has: they add no member to the JSON document."""
 
     texts: tuple[str, ...]
 

@@ -1,8 +1,9 @@
 """The limit on the number of connections, which several servers can share.
 
 Any client can connect without a key. So when a client connects and the limit is reached, the server
-closes the oldest connection that is idle and has never sent an authenticated request; those of
-local sockets are exempt. The new connection is refused only if there is no such connection.
+closes the oldest connection that is idle and has never sent an authenticated request. The new
+connection is refused only if there is no such connection. Connections of local sockets count, but
+are never closed for this reason.
 """
 
 from __future__ import annotations

@@ -254,7 +254,10 @@ class TierScheduler:
         )  # a job that is due now is for another kind of worker
 
     def measure(self) -> None:
-        """Updates the log's usage of each tier, its metrics, and the list of waiting segments."""
+        """Updates the sizes and counts of this log's segments in each tier, and its metrics.
+
+        Also updates the list of the segments that wait to be compressed or uploaded.
+        """
         journal = self._recorder.journal
         if journal is not None:
             states = list(journal.index().segments())

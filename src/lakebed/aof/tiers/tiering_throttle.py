@@ -60,10 +60,11 @@ class TieringThrottle:
         return time_due_ns(self._load(), self._pacing, waiting_since_ns=self._ready_at(segment_id))
 
     def give_way(self, segment_id: int, should_stop: Callable[[], bool]) -> Callable[[], None]:
-        """Returns a function that a compression job calls regularly; it waits during a burst.
+        """Returns a function that the compression of a segment calls between its steps.
 
-        It waits `GIVE_WAY_NS_MAX` in total at most, even if the burst has not ended, because other
-        logs need the worker too.
+        The function returns when `should_stop` returns true or the segment may be compressed
+        (`is_time`). Until then, while appends keep the log busy, it waits. All its calls together
+        wait for at most `GIVE_WAY_NS_MAX`, because other logs need the worker too.
         """
         left_ns = GIVE_WAY_NS_MAX
 

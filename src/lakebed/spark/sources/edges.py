@@ -36,16 +36,17 @@ class Edge:
     moment_us: int | None = None
 
     def requested(self) -> ReadEdge:
-        """Returns the edge for the partitions and logs that `by_lane` does not list, in the form
-        that the store takes to plan a read.
+        """Converts the edge for the store, which plans reads.
+
+        The result is for the partitions and logs that `by_lane` does not list.
         """
         if self.moment_us is not None:
             return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
         return _ENDS[self.default]
 
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
-        """Returns the edge of each partition or log that `by_lane` lists, in the form that the
-        store takes to plan a read.
+        """Converts the edge of each partition or log that `by_lane` lists for the store, which
+        plans reads.
         """
         return {
             lane: _ENDS.get(position)
