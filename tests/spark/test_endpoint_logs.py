@@ -101,7 +101,7 @@ def test_a_plan_says_what_is_missing_or_lost(live_api: LiveApi) -> None:
         log_reader("", startingOffsets=json.dumps({names[1]: {"3": "0:64"}}), **only).partitions()
     for name in ("startingOffsets", "endingOffsets"):
         beyond = log_reader("", **only, **{name: json.dumps({names[1]: "9:64"})})
-        with pytest.raises(DataLost, match="9:64 was requested, but it ends at "):
+        with pytest.raises(DataLost, match="9:64 was requested, but the end is "):
             beyond.partitions()
     assert live_api.store.pins.active() == []
 

@@ -158,14 +158,14 @@ def test_a_plan_through_an_endpoint_says_what_is_missing(live_api: LiveApi) -> N
     ):
         topic_reader("", **beyond).partitions()
     for name in ("startingOffsets", "endingOffsets"):
-        with pytest.raises(DataLost, match="301 was requested, but it ends at 300"):
+        with pytest.raises(DataLost, match="301 was requested, but the end is 300"):
             topic_reader("", endpoint=url(live_api), **{name: '{"1": 301}'}).partitions()
     assert live_api.store.pins.active_offsets() == []
 
 
 def test_numbers_that_no_offset_can_have_are_understood(live_api: LiveApi) -> None:
     beyond = {"startingOffsets": json.dumps({"0": 10**30}), "endpoint": url(live_api)}
-    with pytest.raises(DataLost, match=f"{10**30} was requested, but it ends at 300"):
+    with pytest.raises(DataLost, match=f"{10**30} was requested, but the end is 300"):
         topic_reader("", **beyond).partitions()
     lenient = topic_reader("", failOnDataLoss="false", **beyond)
     assert {row["partition"] for row in rows(lenient)} == {1}

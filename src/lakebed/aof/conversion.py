@@ -66,9 +66,9 @@ def to_interchange(
 ) -> str:
     """Converts a sealed runtime segment to the interchange layout.
 
-    `stream_id` is the id of the log, which the new file stores. Raises `InputError` if the
-    interchange layout cannot hold everything that the segment records, unless `lossy`; what it
-    cannot hold is then left out. Returns the path of the new file, which is durable.
+    `stream_id` is the id of the log, which the new file stores. The interchange layout cannot hold
+    some fields of the segment, at least the time of sealing (see the module). So raises
+    `InputError`, unless `lossy` is set. Returns the path of the new file, which is durable.
     """
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
@@ -108,8 +108,9 @@ def to_runtime(
 
     Returns the path of the new file, which is durable. `base_record_count`, `coordinator_watermark`
     and `sealed_at` (ns since 1970) give fields that the interchange layout does not have;
-    `sealed_at` defaults to the largest timestamp. The new file's length is rounded up to a power of
-    two.
+    `sealed_at` defaults to the largest timestamp. Raises `InputError` if records have flags, which
+    the runtime layout cannot hold, unless `lossy` is set. The new file's length is rounded up to a
+    power of two.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     if name is None:

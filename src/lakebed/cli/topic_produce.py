@@ -33,8 +33,8 @@ NullOption = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help="If the value of a line is TEXT, append a message without a value, which deletes "
-        "the key in a compacted topic.",
+        help="With --key-separator: if the value of a line is TEXT, append a message without a "
+        "value, which deletes the key in a compacted topic.",
     ),
 ]
 PartitionOption = Annotated[

@@ -200,7 +200,8 @@ def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
         name = _LENGTH
         value = headers.get(name)
     if value is None:
-        raise S3Error("MissingContentLength", "You must provide the Content-Length HTTP header.")
+        missing = "X-Amz-Decoded-Content-Length" if is_framed else "Content-Length"
+        raise S3Error("MissingContentLength", f"You must provide the {missing} HTTP header.")
     if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
         raise invalid_argument(
             "The length of a body must be a whole number", name=name, value=value

@@ -66,7 +66,7 @@ class Authenticator:
         if key is None:
             raise S3Error(
                 "InvalidAccessKeyId",
-                "The AWS Access Key Id you provided does not exist in our records.",
+                "The AWS Access Key Id you provided does not exist in our records, or is disabled.",
                 details=[("AWSAccessKeyId", claim.access_key)],
             )
         _check_coverage(claim, request)

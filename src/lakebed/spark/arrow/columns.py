@@ -99,7 +99,8 @@ def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
     """Converts columns of milliseconds since 1970 to one Arrow column of timestamps in
     microseconds.
 
-    The numbers may be signed or unsigned. Values beyond the range of the result are clamped to it.
+    There must be at least one number. The numbers may be signed or unsigned. Values beyond the
+    range of the result are clamped to it.
     """
     numbers = np.concatenate([_as_int64(column) for column in columns])
     if numbers.max() > _MS_MAX or numbers.min() < -_MS_MAX:

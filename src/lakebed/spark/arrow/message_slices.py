@@ -76,7 +76,8 @@ def _plain(batch: PlainMessages) -> MessageSlices:
             batch.message(index)  # raises an error with the position
         size = max(run.header_lengths[index], run.payload_lengths[index])
         raise TooLarge(
-            f"the size in bytes of the message at offset {run.offsets[index]}",
+            f"the size in bytes of the headers block or value of the message at offset "
+            f"{run.offsets[index]}",
             size=size,
             limit=I32_MAX,
         )

@@ -2,9 +2,10 @@
 `lakebed.topic`.
 
 The rows have the same order as in the batches that the storage engine returned. An Arrow batch has
-at most ten thousand rows: longer batches of the engine are cut, and shorter ones joined. Damage
-raises the same error as reading the messages does; no rows of the damaged batch are returned then.
-Damage of a message's headers may be noticed only if its key or headers are selected.
+at most `rows_max` rows, ten thousand by default: longer batches of the engine are cut, and shorter
+ones joined. Damage raises the same error as reading the messages does; no rows of the damaged
+batch, and of the batches joined with it, are returned then. Damage of a message's headers may be
+noticed only if its key or headers are selected.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[Mes
 
 
 def _bytes_of(batch: MessageBatch) -> int:
-    """Returns about how many bytes the messages of the batch take."""
+    """Returns the approximate size in bytes of the batch's messages after decompression."""
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
     assert isinstance(batch, PackedMessages), "unknown kind of batch"

@@ -1,4 +1,4 @@
 """Spark data sources that read topics, logs, manifest logs, objects and tables.
 
-Topics and logs are read through a common interface, `feed`.
+Topics and logs are read through a common interface, `feed.Feed`.
 """

@@ -31,7 +31,10 @@ class FeedReader(DataSourceReader):
             self.narrow(settings.filters)
 
     def narrow(self, filters: Sequence[Filter]) -> None:
-        """Applies filters: as far as possible by reading less, and otherwise row by row."""
+        """Applies filters: as far as possible by reading less, and otherwise row by row.
+
+        Raises `BadConfig` if a filter to apply row by row uses a column that is not read.
+        """
         self.wanted, left = narrow(filters, self.kind.columns)
         self.left = list(left)
         check_columns(self.kind.source, self.left, self.settings.columns)

@@ -45,12 +45,12 @@ def text_maps(values: Sequence[Mapping[str, str] | None]) -> pa.Array:
 
 
 def unsigned(values: Iterable[int]) -> np.ndarray:
-    """Returns an array of unsigned 64-bit numbers, as `numbers` and `moments` take it."""
+    """Returns an array of unsigned 64-bit numbers, for `numbers`, `moments` and `flags`."""
     return np.fromiter(values, np.uint64)
 
 
 def numbers(values: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
-    """Returns an Arrow column of the signed numbers with the same bits.
+    """Converts unsigned 64-bit numbers to an Arrow column of the signed numbers with the same bits.
 
     It has nulls where `is_there` is False.
     """
@@ -63,7 +63,7 @@ def small_numbers(values: Sequence[int | None]) -> pa.Array:
 
 
 def flags(values: np.ndarray, bit: int) -> pa.Array:
-    """Returns an Arrow column that states for each number whether the bit is set in it."""
+    """Returns an Arrow column that states for each number whether it has the bit `bit` (a mask)."""
     return pa.array((values & np.uint64(bit)) != 0, pa.bool_())
 
 

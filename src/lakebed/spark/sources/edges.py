@@ -5,7 +5,8 @@
 
 `endingOffsets` and `endingTimestamp` take the same values. In JSON, -2 means earliest and -1 means
 latest, as in Kafka. A lane (a partition of a topic, or a log) that is left out gets the default: a
-read starts at the earliest and ends at the latest position. For a log: `{"audit": "3:64"}`.
+read starts at the earliest and ends at the latest position. A log has a record id instead of
+partitions: `{"audit": "3:64"}`.
 """
 
 from __future__ import annotations
@@ -36,17 +37,16 @@ class Edge:
     moment_us: int | None = None
 
     def requested(self) -> ReadEdge:
-        """Converts the edge for the store, which plans reads.
-
-        The result is for the partitions and logs that `by_lane` does not list.
+        """Returns the edge as the store's planner takes it, for the partitions and logs that
+        `by_lane` does not list.
         """
         if self.moment_us is not None:
             return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
         return _ENDS[self.default]
 
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
-        """Converts the edge of each partition or log that `by_lane` lists for the store, which
-        plans reads.
+        """Returns the edge as the store's planner takes it, for each partition or log that
+        `by_lane` lists. Raises `InputError` if a position is invalid.
         """
         return {
             lane: _ENDS.get(position)

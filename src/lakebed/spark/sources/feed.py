@@ -1,8 +1,8 @@
-"""The interface through which Spark sources read topics and logs, in lanes.
+"""The interface through which Spark sources read topics and logs.
 
-A lane is a partition of a topic, or a log. Its positions increase; a range `[start, end)` is read
-by one or several tasks. The identity of a topic or log changes when it is deleted and created
-again.
+A lane is a partition of a topic, or a log. Its positions (offsets, or record ids as numbers)
+increase; a range `[start, end)` is read by one or several tasks. The identity of a topic or log
+changes when it is deleted and created again.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class FeedState(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A batch of rows for Spark, and the number of bytes that were read for it.
+    """A batch of rows for Spark, and the number of bytes that were read since the previous batch.
 
-    `batch` is None if this only reports bytes that were read, because no row of them can match the
-    filters.
+    `batch` is None if there are only bytes to report. These may be bytes of data that was left out
+    because it cannot match the filters.
     """
 
     batch: pa.RecordBatch | None
@@ -76,9 +76,9 @@ class Feed(Protocol):
         """Returns the current state of a topic or log. Raises `NotFound` if it does not exist."""
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """Returns a number that must be stored with the position for a later call of `follows`.
+        """Returns the number that a later call of `follows` needs for this position.
 
-        Returns None if it is not needed or not known.
+        Returns None if there is no such number, or if it is not known.
         """
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
@@ -104,9 +104,9 @@ class Feed(Protocol):
     ) -> list[int]:
         """Returns the position in each range at which a micro-batch should stop.
 
-        Together the ranges up to there have about `rows_max` rows and `bytes_max` bytes at most,
-        but at least one row. The oldest rows are taken first, so that event time advances evenly in
-        all partitions.
+        Up to these positions, all ranges together have at most about `rows_max` rows and
+        `bytes_max` bytes, but at least one row. None means no limit. The oldest rows are taken
+        first, so that event time advances evenly in all partitions.
         """
 
     def parse(self, value: object) -> int:
@@ -116,7 +116,7 @@ class Feed(Protocol):
         """
 
     def label(self, lane: Lane) -> str:
-        """Names a partition or log in messages."""
+        """Returns the name of a partition or log, for messages to people."""
 
     def shown(self, position: int) -> str:
         """Formats a position as users write it: an offset or a record id."""
@@ -127,7 +127,7 @@ class Feed(Protocol):
         """Resolves the requested reads to ranges with split points, and pins the ranges.
 
         A pin keeps retention from removing the data for `duration_ms`. If that is 0, nothing is
-        pinned.
+        pinned. Raises `NotFound` if a topic, log or partition does not exist.
         """
 
     def read(
@@ -172,5 +172,5 @@ def hold(
 
 
 def size_bytes(planned: PlannedRange) -> int:
-    """Returns about how many bytes a planned range has."""
+    """Returns the approximate size of a planned range in bytes."""
     return planned.marks[-1].bytes_before - planned.marks[0].bytes_before

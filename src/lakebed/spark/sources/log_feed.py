@@ -41,7 +41,7 @@ class LogFeed:
         return FeedState(log_identity(log.stream_id), {Lane(name, 0): bounds})
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """Returns the logical offset at which the segment of this position starts.
+        """Returns the base offset of the segment of this position.
 
         Returns None if the segment does not exist.
         """
@@ -81,7 +81,7 @@ class LogFeed:
     def parse(self, value: object) -> int:
         if isinstance(value, str) or type(value) is int:
             return int(RecordId.parse(str(value)))
-        raise InputError(f"{shown(value)} is not a record id")
+        raise InputError(f"{shown(value)} is not a record id: use segment:offset, for example 3:64")
 
     def label(self, lane: Lane) -> str:
         return f"log {lane.name}"
@@ -112,7 +112,7 @@ class LogFeed:
         return log.read_batches(first, stop, batch_bytes_max=self._batch_bytes_max)
 
     def _bases(self, lane: Lane) -> dict[int, int]:
-        """Returns the logical offset at which each existing segment starts, by segment id."""
+        """Returns the base offset of each existing segment, by segment id."""
         segments, _ = self.store.open_log(lane.name).segments_and_end()
         return {info.segment_id: info.base_offset for info in segments}
 
@@ -120,7 +120,7 @@ class LogFeed:
 class _LogBacklog:
     """The records of a log at the positions `[start, end)`; implements `Backlog`.
 
-    A chunk of the backlog is one batch of records, as the log returns them.
+    Each batch of records that the log returns is one chunk of the backlog.
     """
 
     def __init__(
@@ -150,7 +150,9 @@ class _LogBacklog:
             )
 
     def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
-        """Yields each batch from `start` on, with the position at which the next batch starts."""
+        """Yields each batch from `start` on, with the position at which the next batch starts (for
+        the last batch: the end of the backlog).
+        """
         previous: RecordBatch | None = None
         for batch in self._read_batches(start, self._end) if start < self._end else ():
             if previous is not None:

@@ -2,9 +2,9 @@
 
     {"lakebed": {"orders": {"id": "32 hex digits", "positions": {"0": 17, "1": 4}}}, "version": 1}
 
-`id` is the identity of the topic or log; it is empty if unknown. Logs also have `bases`: the
-logical offset at which the segment of a position starts. If a stream has read a segment to its end
-and retention then removes the segment, the base shows that the next segment follows without a gap.
+`id` is the identity of the topic or log; it is empty if unknown. Logs also have `bases`: the base
+offset of the segment of each position. If a stream has read a segment to its end and retention then
+removes the segment, the base shows that the next segment follows without a gap.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Progress(NamedTuple):
     ) -> Progress:
         """Returns the progress updated with these values.
 
-        Partitions and logs that are not in `positions` keep their position, unless the identity of
-        their topic or log has changed.
+        Partitions and logs that are not in `positions` keep their position and base. If the
+        identity of their topic or log has changed, they are dropped instead.
         """
         unchanged = {
             lane: position
@@ -75,7 +75,9 @@ def _of(name: str, numbers: Mapping[Lane, int]) -> dict[str, int]:
 
 
 def decode_progress(document: Mapping[str, Any]) -> Progress:
-    """Parses the JSON document of a progress. Raises `Corrupt` if it has another format."""
+    """Parses the JSON document of a progress. Raises `Corrupt` if it has another format or another
+    format version.
+    """
     try:
         if document["version"] != VERSION:
             raise Corrupt(
@@ -92,5 +94,8 @@ def decode_progress(document: Mapping[str, Any]) -> Progress:
             for number, base in state.get("bases", {}).items():
                 bases[Lane(str(name), int(number))] = int(base)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Corrupt("the stream's checkpoint was not written by this data source") from None
+        raise Corrupt(
+            "the stream's checkpoint is damaged, or was written by another data source: start with "
+            "a new checkpoint"
+        ) from None
     return Progress(identities, positions, bases)

@@ -24,8 +24,8 @@ from lakebed.spark.sources.feed import Feed, FeedState, feed_states
 from lakebed.store.pin_file import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # starting a task takes as long as reading some tens of MiB
-PIN_S = 3600.0  # how long pins last before tasks renew them, or before a stream commits
-KEPT_MS = 60_000  # how long pins last when a running task of a batch query renews them
+PIN_S = 3600.0  # default of the option pinSeconds: how long a new pin lasts
+KEPT_MS = 60_000  # how long a renewal by a task of a batch query lasts, without pinSeconds
 
 _READ_OPTIONS = (
     "columns",
@@ -47,12 +47,12 @@ class Kind:
     source: str  # the name of the data source
     noun: str  # `topic` or `log`; also the option that names a single one
     fields: Fields
-    columns: Mapping[str, Narrowing]  # columns whose filters narrow the read
-    new_feed: Callable[[ReadableStore, int | None], Feed]  # takes the maximum size of a batch
+    columns: Mapping[str, Narrowing]  # columns on which a filter can narrow the read
+    new_feed: Callable[[ReadableStore, int | None], Feed]  # takes a store and the bytes per batch
 
     @property
     def nouns(self) -> str:
-        """The option that names several topics or logs: `topics` or `logs`."""
+        """The plural of the noun, which is also the option that names several topics or logs."""
         return self.noun + "s"
 
     def open_feed(self, backend: Backend) -> Feed:
@@ -141,7 +141,8 @@ def known_options(kind: Kind, values: Mapping[str, Any]) -> Options:
 def parallelism() -> int:
     """Returns how many tasks the Spark session runs in parallel.
 
-    If that is unknown, returns the number of cores of this machine.
+    If that is unknown, returns the number of CPUs that this process may use, or 1 if that is
+    unknown too.
     """
     text = os.environ.get(PARALLELISM_VARIABLE, "")
     if text.isascii() and text.isdigit() and int(text):

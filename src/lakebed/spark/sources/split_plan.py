@@ -43,7 +43,9 @@ class Portion(NamedTuple):
     identity: str
     start: int
     end: int
-    is_start_given: bool  # if the start was requested, missing data is an error
+    is_start_given: (
+        bool  # whether the start was requested: only then is missing data there an error
+    )
 
 
 class _HeldPortion(NamedTuple):
@@ -90,8 +92,9 @@ def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilte
     """Plans a batch read: pins what the options and filters select, and cuts it into splits.
 
     Returns an empty list if there is nothing to read. Plans any number of partitions or logs with
-    one call to the store. Raises `DataLost` if requested data is gone, or a requested position is
-    after the end, and that is an error.
+    one call to the store. Raises `NotFound` if a topic, log or partition does not exist. Unless
+    failOnDataLoss=false, raises `DataLost` if requested data is gone, or if a requested position is
+    after the end.
     """
     reads = _plan(feed, kind, settings, _requests(feed, settings, limits))
     with _released_on_failure(feed, reads):
@@ -110,7 +113,8 @@ def plan(
     """Plans a read of these portions: pins them, and cuts them into splits.
 
     Returns an empty list if there is nothing to read. Raises `DataLost` if a portion ends beyond
-    the current end of its partition or log, or if its start was removed and that is an error.
+    the current end of its partition or log, or if its start was removed and that is an error (see
+    `Portion.is_start_given`).
     """
     nonempty = [portion for portion in portions if portion.start < portion.end]
     ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in nonempty]
@@ -220,7 +224,7 @@ def _read_requests(
     if settings.fails_on_loss and last > bounds.end:
         raise DataLost(
             f"{feed.label(lane)}: position {feed.shown(last)} was requested, but "
-            f"it ends at {feed.shown(bounds.end)}; to read what exists, set "
+            f"the end is {feed.shown(bounds.end)}; to read what exists, set "
             "failOnDataLoss=false"
         )
     # Data that is removed at the current start is only an error if it was requested.

@@ -79,7 +79,7 @@ class _PinRenewal:
         self._releases = not settings.is_stream
         self._pieces = split.pieces
         self._pin_ids = list(split.pin_ids)
-        self._own: list[str] = []  # pins that replace expired ones
+        self._own: list[str] = []  # pins that replace those that were gone
         self._runner: ThreadRunner | None = None
         self._is_begun = False  # false at the first step, when no renewal is due
 
@@ -166,11 +166,11 @@ class _PieceReader:
             )
 
     def _checked_start(self) -> int:
-        """Returns the position at which to start reading. Raises `DataLost` if part of the range is
-        gone.
+        """Returns the position at which to start reading.
 
-        If the read may continue after a loss, a start that was removed moves to the first existing
-        position.
+        Raises `DataLost` if the topic or log was replaced, or ends before the end of the range. If
+        the start of the range was removed, raises `DataLost` too, or with failOnDataLoss=false
+        returns the first existing position.
         """
         feed, piece, name = self._feed, self._piece, self._piece.lane.name
         identity, fails = self._state.identity, self._settings.fails_on_loss

@@ -47,7 +47,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
         self._opened: Feed | None = None
-        self._target: Progress | None = None  # set if the query ends after what exists now
+        self._target: Progress | None = None  # where a query with the trigger AvailableNow ends
         self._pinned: list[
             tuple[Mapping[str, Any], Sequence[str]]
         ] = []  # end of a micro-batch, and its pins
@@ -244,7 +244,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         now: Mapping[str, FeedState],
     ) -> dict[Lane, int]:
-        """Returns where to continue in those partitions or logs whose start was removed.
+        """Returns where to continue in those partitions or logs whose data at `starts` was removed.
 
         If there are any and lost data is an error, raises `DataLost`.
         """
@@ -260,7 +260,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_same(self, name: str, identity: str, state: FeedState | None) -> bool:
         """Returns whether the topic or log is still the one that the micro-batch was planned for.
 
-        If it is not, raises `DataLost` if lost data is an error.
+        An unknown identity counts as the same. If it is another one, or is gone, raises `DataLost`
+        if lost data is an error.
         """
         now = "gone" if state is None else state.identity
         if not identity or not now or now == identity:

@@ -2,8 +2,8 @@
 
     (spark.read.format("lakebed.topic").option("path", root).option("topic", "events").load())
 
-Columns: topic, partition, offset, timestamp, key, value, headers. By default everything is read; a
-stream also starts with the oldest message.
+Columns: topic, partition, offset, timestamp, key, value, headers. By default a batch read returns
+all messages, and a stream starts with the oldest message of each partition.
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ class TopicFeed:
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
-            raise InputError(f"{shown(value)} is not an offset")
+            raise InputError(
+                f"{shown(value)} is not an offset: it must be a whole number of at least 0"
+            )
         return value
 
     def label(self, lane: Lane) -> str:
@@ -101,7 +103,9 @@ def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
 
 
 class _Sizes:
-    """Drops batches without a message in the time range, and counts the bytes of all batches."""
+    """Drops batches that cannot have a message in the time range, and counts the bytes of all
+    batches.
+    """
 
     def __init__(self) -> None:
         self._size = 0
