@@ -142,6 +142,11 @@ class Context:
         return self.open_bucket(name)
 
     @property
+    def only_reads_fail(self) -> bool:
+        """Whether no fault of the disk makes writes fail now, or has made files refuse writes."""
+        return not self.is_poisoned and self.active_faults <= {"disk.unreadable", "disk.slow"}
+
+    @property
     def is_any_damaged(self) -> bool:
         return bool(self.model.damaged_files)
 

@@ -42,6 +42,7 @@ class GroupPartitionModel:
     deliveries: dict[int, tuple[int, int]] = field(
         default_factory=dict
     )  # minimum and maximum count
+    lost_leases_seen: dict[int, int] = field(default_factory=dict)  # before the last delivery
     settled_ns: dict[int, int] = field(default_factory=dict)
     acked_in_force: set[int] = field(default_factory=set)
     delivery_count_max: int = 0
@@ -77,10 +78,11 @@ class GroupPartitionModel:
             )
             require(delay_ns - SLACK_NS <= now_ns, Promise.SCHEDULE, what)
         least, most = self.deliveries.get(offset, (0, 0))
-        most += 1 + self.lost_lease_count
+        most += 1 + self._lost_leases_of(offset)
         what = f"{where} has delivery count {delivery_count}, expected {least + 1} to {most}"
         require(least < delivery_count <= most, Promise.ACCOUNTED, what)
         self.deliveries[offset] = (delivery_count, delivery_count)
+        self.lost_leases_seen[offset] = self.lost_lease_count
         self.maybe_leases.pop(offset, None)
         self.maybe_settled.discard(offset)
         self.leases[offset] = ModelLease(offset, epoch, until_ns, delivery_count)
@@ -122,8 +124,12 @@ class GroupPartitionModel:
 
     def may_be_buried(self, offset: int) -> bool:
         """Returns whether the message may be a dead letter. Dead letters count as settled."""
-        count = max(self.deliveries.get(offset, (0, 0))) + self.lost_lease_count
+        count = max(self.deliveries.get(offset, (0, 0))) + self._lost_leases_of(offset)
         return 0 < self.delivery_count_max <= count
+
+    def _lost_leases_of(self, offset: int) -> int:
+        """Returns how many lost leases may have had the message since its last delivery."""
+        return self.lost_lease_count - self.lost_leases_seen.get(offset, 0)
 
     def doubt(self, offsets: list[int]) -> None:
         """Records that a call in progress may end the leases of these messages."""

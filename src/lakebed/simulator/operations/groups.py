@@ -176,8 +176,8 @@ def _lease(context: Context, step: Step) -> Answer:
     target = context.group_surface(step, group)
     disk = context.machine.world.disk
     fired_count = disk.faults.fired_count
-    for _ in range(step.arguments.get("wire") or 0):  # responses that will be lost may grant leases
-        _lease_lost(context, model)
+    lost_count = step.arguments.get("wire") or 0  # responses that will be lost may grant leases
+    _lease_lost(context, model, lost_count)
     with _in_flight(model), _may_be_lost(context, model):
         try:
             leased = target.lease(
@@ -194,9 +194,10 @@ def _lease(context: Context, step: Step) -> Answer:
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
+    _lease_lost(context, model, lost_count)  # other clients may have got messages in between
     # The error of one partition is not reported if others returned messages.
     has_failed = disk.faults.fired_count > fired_count or disk.capacity_bytes < UNBOUNDED_BYTES
-    if context.is_troubled and has_failed:
+    if context.is_troubled and has_failed and not (context.only_reads_fail and model.syncs):
         _lease_lost(context, model)
     until_ns = begun_ns + (lease_ms or model.lease_ms) * NS_PER_MS
     _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
@@ -219,9 +220,9 @@ def _may_be_lost(context: Context, model: GroupModel) -> Iterator[None]:
         raise
 
 
-def _lease_lost(context: Context, model: GroupModel) -> None:
-    for part in model.partitions:
-        part.lost_lease_count += 1
+def _lease_lost(context: Context, model: GroupModel, count: int = 1) -> None:
+    for part in model.partitions if count else ():
+        part.lost_lease_count += count
         part.vague_until_ns = context.machine.now_ns + VAGUE_NS
 
 
