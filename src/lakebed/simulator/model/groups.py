@@ -127,6 +127,16 @@ class GroupPartitionModel:
         count = max(self.deliveries.get(offset, (0, 0))) + self._lost_leases_of(offset)
         return 0 < self.delivery_count_max <= count
 
+    def may_move_letters(self, offsets: list[int]) -> None:
+        """Records that a call may lease messages to move them to the dead-letter topic.
+
+        Such a lease counts if a crash undoes the move but not the lease.
+        """
+        for offset in offsets:
+            if offset not in self.settled and self.may_be_buried(offset):
+                least, most = self.deliveries.get(offset, (0, 0))
+                self.deliveries[offset] = (least, most + 1)
+
     def _lost_leases_of(self, offset: int) -> int:
         """Returns how many lost leases may have had the message since its last delivery."""
         return self.lost_lease_count - self.lost_leases_seen.get(offset, 0)

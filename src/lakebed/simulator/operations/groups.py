@@ -178,6 +178,7 @@ def _lease(context: Context, step: Step) -> Answer:
     fired_count = disk.faults.fired_count
     lost_count = step.arguments.get("wire") or 0  # responses that will be lost may grant leases
     _lease_lost(context, model, lost_count)
+    _may_move_letters(model, topic_model)
     with _in_flight(model), _may_be_lost(context, model):
         try:
             leased = target.lease(
@@ -224,6 +225,11 @@ def _lease_lost(context: Context, model: GroupModel, count: int = 1) -> None:
     for part in model.partitions if count else ():
         part.lost_lease_count += count
         part.vague_until_ns = context.machine.now_ns + VAGUE_NS
+
+
+def _may_move_letters(model: GroupModel, topic_model: TopicModel) -> None:
+    for number, part in enumerate(model.partitions):
+        part.may_move_letters(list(topic_model.partitions[number].messages))
 
 
 def _check_nothing_left(
@@ -338,6 +344,7 @@ def lease_all(
 ) -> list[LeasedMessage]:
     """Leases up to 200 messages and checks them. For use while no other client is active."""
     begun_ns = context.machine.now_ns
+    _may_move_letters(model, topic_model)
     leased = group.lease(max_messages=200)
     until_ns = begun_ns + model.lease_ms * NS_PER_MS
     _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
