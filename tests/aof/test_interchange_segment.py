@@ -13,7 +13,7 @@ from lakebed.aof.archived_log import ArchivedLog
 from lakebed.aof.config import RetentionConfig
 from lakebed.aof.conversion import to_interchange
 from lakebed.aof.damage import SkippedRange
-from lakebed.aof.format import SEGMENT_HEADER
+from lakebed.aof.format import SEGMENT_HEADER, records_end_max
 from lakebed.aof.interchange import INTERCHANGE_HEADER, InterchangeEncoder, InterchangeRecord
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
@@ -205,10 +205,49 @@ def test_they_are_not_moved_between_tiers_and_not_recorded_as_damaged() -> None:
     _swap(world, writer.segments()[0].path)
     manager, writer = open_log(world)
     with pytest.raises(InputError, match=r"segment 0 .* has the interchange layout"):
-        writer.tiers.upload()
-    assert writer.tiers.upload([1]) == [1]
+        writer.tiers.upload([0])
+    assert writer.tiers.upload() == [1]
     assert [place.failures for place in writer.tiers.residency()] == [(), ()]
     assert contents(writer) == written
+    manager.close()
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_they_stay_in_tier_0_while_the_other_segments_are_moved(is_recorded: bool) -> None:
+    world = World(2)
+    world.disk.make_folder("/out")
+    manager, writer = open_log(world)
+    written = write_segments(writer, 3)
+    manager.close()
+    _swap(world, writer.segments()[1].path)
+    if not is_recorded:
+        world.disk.rename(PATHS.manifest, "/out/manifest")  # so it was never recorded as sealed
+    manager, writer = open_log(world)
+    assert writer.tiers.upload() == [0, 2]
+    assert writer.tiers.evict(warm=True) == [0, 2]
+    assert writer.tiers.hydrate() == [0, 2]
+    for move in (writer.tiers.upload, writer.tiers.evict, writer.tiers.hydrate):
+        with pytest.raises(InputError, match=r"segment 1 .* has the interchange layout"):
+            move([1])
+    assert contents(writer) == written
+    manager.close()
+
+
+def test_a_segment_that_is_not_recorded_as_sealed_stops_no_other_move() -> None:
+    world = World(2)
+    world.disk.make_folder("/out")
+    manager, writer = open_log(world)
+    write_segments(writer, 3)
+    manager.close()
+    path = writer.segments()[1].path
+    with world.disk.open(path, writable=True) as file:
+        file.pwrite(records_end_max(file.size()) + 20, b"\xff\xff")  # its footer
+    world.disk.rename(PATHS.manifest, "/out/manifest")
+    manager, writer = open_log(world)
+    assert writer.tiers.upload() == [0, 2]
+    with pytest.raises(Corrupt, match="footer is missing or damaged") as refused:
+        writer.tiers.upload([1])
+    assert refused.value.path == path
     manager.close()
 
 

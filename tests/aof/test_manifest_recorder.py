@@ -20,9 +20,16 @@ from lakebed.aof.manifest.format import (
     SegmentOpened,
     SnapshotMarker,
 )
+from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.aof.manifest.records import CustomEvent, ManifestRecord, Tier2DeleteQueued, UploadDone
+from lakebed.aof.manifest.records import (
+    CustomEvent,
+    ManifestRecord,
+    Payload,
+    Tier2DeleteQueued,
+    UploadDone,
+)
 from lakebed.aof.manifest.replay import replay
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import LogPaths, SegmentName
@@ -326,6 +333,35 @@ def test_more_segments_went_while_the_manifest_log_was_off_than_the_queue_holds(
     manager.close()
     queued = [r.payload for r in records(world) if isinstance(r.payload, Tier2DeleteQueued)]
     assert queued == [Tier2DeleteQueued(key) for key in keys]
+
+
+def test_what_left_while_the_manifest_log_was_off_is_recorded_with_the_mutex_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(16)
+    keep_one = dataclasses.replace(CONFIG, retention=RetentionConfig(count_max=1))
+    manager, log = open_log(world, keep_one)
+    log.set_manifest_log_enabled(False)
+    write_segments(log, 1)
+    log.set_manifest_log_enabled(True)
+    assert log.manifest is not None
+    log.manifest.append(UploadDone("key", ""), segment_id=0, logical_offset=0)
+    log.set_manifest_log_enabled(False)
+    write_segments(log, 1)
+    world.runner.advance(SECOND)
+    append = Journal.append
+    held: list[bool] = []
+
+    def noted_append(journal: Journal, *payloads: Payload, **named: int) -> None:
+        if Tier2DeleteQueued("key") in payloads:
+            held.append(log._state.mutex._held)  # type: ignore[attr-defined]
+        append(journal, *payloads, **named)
+
+    monkeypatch.setattr(Journal, "append", noted_append)
+    log.set_manifest_log_enabled(True)
+    assert held == [True]
+    check_agreement(world, log)
+    manager.close()
 
 
 def test_who_waits_for_room_in_the_manifest_log_is_told_of_it() -> None:

@@ -10,8 +10,10 @@ from random import Random
 
 import pytest
 
+from lakebed.aof.damage import SkippedRange
 from lakebed.aof.follower import Follower
 from lakebed.aof.format import DURABLE_END, RECORDS_START, SEGMENT_HEADER, records_end_max
+from lakebed.aof.interchange import INTERCHANGE_HEADER, INTERCHANGE_RECORD
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import Record
@@ -23,6 +25,7 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
+from tests.aof.segments import interchange_segment
 from tests.fakes.aof import FakeLog
 
 OTHER_BOOT = b"another boot id!"
@@ -257,6 +260,49 @@ def test_damage_before_a_sealed_segment_does_not_end_the_log(log: FakeLog, besid
     assert view.durable_end() == log.durable_end()
     with LogReader(view) as reader:
         assert len(list(reader.read(skip_damage=True))) == len(log.records) - 1
+
+
+@pytest.mark.parametrize("boot_id", [None, OTHER_BOOT])
+@pytest.mark.parametrize("has_next", [False, True])
+def test_a_last_segment_that_is_too_short_hides_no_record_of_the_others(
+    log: FakeLog, beside: Beside, boot_id: bytes | None, has_next: bool
+) -> None:
+    _fill(log, 20)
+    if boot_id is None:
+        log.disk.unlink(log.paths.durable_end)
+    else:
+        log.write_durable_end(boot_id=boot_id)
+    short = log.active
+    if has_next:
+        log.roll()
+    short.file.truncate(100)
+    rest = [record for record in log.records if record not in short.records]
+    with LogReader(beside()) as reader:
+        reading = reader.read()
+        assert [next(reading) for _ in rest] == rest
+        with pytest.raises(Corrupt, match="too short") as caught:
+            next(reading)
+        assert caught.value.path == short.path
+        skipped: list[SkippedRange] = []
+        assert list(reader.read(skip_damage=True, on_skipped=skipped.append)) == rest
+        assert list(reader.read_backward(skip_damage=True)) == rest[::-1]
+    segment_id = short.name.segment_id
+    assert [(one.segment_id, one.path) for one in skipped] == [(segment_id, short.path)]
+
+
+def test_a_last_interchange_segment_without_a_good_record_is_damage(
+    log: FakeLog, beside: Beside
+) -> None:
+    _fill(log, 20)
+    log.disk.unlink(log.paths.durable_end)
+    last = log.active
+    data = bytearray(interchange_segment([b"one"], name=last.name))
+    data[INTERCHANGE_HEADER.size + INTERCHANGE_RECORD.size] ^= 1  # the payload
+    last.file.truncate(len(data))
+    last.file.pwrite(0, bytes(data))
+    with LogReader(beside()) as reader, pytest.raises(Corrupt, match="wrong checksum") as caught:
+        list(reader.read())
+    assert caught.value.path == last.path
 
 
 def test_a_torn_read_of_the_end_is_repeated(log: FakeLog, beside: Beside) -> None:

@@ -122,6 +122,41 @@ def test_a_refusal_names_place_setting_value_and_range(
     assert message in told
 
 
+@dataclass(frozen=True, kw_only=True)
+class SecretConfig:
+    """Numbers whose names mark them as secrets."""
+
+    token_bytes: int = bounded(5, minimum=0, maximum=10)
+    secret_ms: int = 5
+    password_s: float = 1.0
+    secret: str = ""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("token_bytes", 481516),
+        ("token_bytes", "481516"),
+        ("token_bytes", "hush 481516"),
+        ("secret_ms", "481516us"),
+        ("secret_ms", True),
+        ("password_s", math.inf),
+        ("password_s", "hush"),
+        ("secret", 481516),
+    ],
+)
+def test_a_refusal_hides_the_value_of_a_secret(name: str, value: object) -> None:
+    with pytest.raises(BadConfig, match=rf"{name} = \(hidden\): ") as caught:
+        load(SecretConfig, {name: value}, where=WHERE)
+    cause: BaseException | None = caught.value
+    while cause is not None:
+        assert not any(text in str(cause) for text in ("481516", "hush", "True", "inf"))
+        cause = cause.__cause__
+
+
 def test_an_unknown_setting_gets_a_hint() -> None:
     assert refusal(worker_cuont=3).endswith(
         "unknown setting 'worker_cuont'; did you mean worker_count?"

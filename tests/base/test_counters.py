@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.counters import Counter, Counters, Histogram
+from lakebed.base.counters import Counter, Counters, Gauge, Histogram
+from lakebed.base.errors import Busy
 
 
 def test_additions_of_many_threads_are_all_counted() -> None:
@@ -68,3 +70,22 @@ def test_a_name_asked_for_again_is_the_same_counter() -> None:
     assert snapshot.counters == {"appends": 7}
     assert snapshot.gauges == {"depth": 7}
     assert snapshot.histograms["ns"].count == 1
+
+
+class HeldLock:
+    """A lock that another thread holds."""
+
+    def __enter__(self) -> None:
+        raise Busy("the lock is held")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_gauge_changes_only_under_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    gauge = Gauge()
+    monkeypatch.setattr(gauge, "_lock", HeldLock())
+    for change in (gauge.set, gauge.add):
+        with pytest.raises(Busy):
+            change(5)
+    assert gauge.value == 0

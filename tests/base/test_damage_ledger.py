@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -13,15 +14,19 @@ from lakebed.base.damage_ledger import (
     TOPICS,
     DamageLedger,
     Ledger,
+    LedgerCache,
     Loss,
     RecordedDamage,
     decode_ledger,
     encode_ledger,
 )
 from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
-from lakebed.base.files import read_file, replace_atomically
+from lakebed.base.files import make_folders, read_file, replace_atomically
 from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
+
+OWN_LOSS = "the record of damage was damaged"
 
 
 @pytest.fixture
@@ -146,3 +151,59 @@ def test_the_damage_of_the_record_itself_is_recorded_once_the_disk_takes_writes_
     assert len(logged) == 2
     [name] = world.disk.names("/store/quarantine")
     assert read_file(world.disk, f"/store/quarantine/{name}", size_max=10) == b"{"
+
+
+def too_large(world: World) -> None:
+    world.disk.place("/store/damage.json", b"{" * 100)
+
+
+def unreadable(world: World) -> None:
+    world.disk.place("/store/damage.json", b"{")
+    world.disk.faults.unreadable.add("/store/damage.json")
+
+
+@pytest.mark.parametrize("spoil", [too_large, unreadable])
+def test_a_ledger_that_is_too_large_or_unreadable_is_moved_to_the_quarantine(
+    world: World, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[World], None]
+) -> None:
+    spoil(world)
+    content = world.disk.content_of("/store/damage.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(damage_ledger, "_BYTES_MAX", 99)
+        with pytest.raises(Corrupt):
+            RecordedDamage(world.disk, "/store").ledger()
+        assert LedgerCache(world.disk, "/store").lost_offsets("orders", 0) == ()
+        ledger = ledger_of(world)
+    ledger.record(loss(7))
+    assert [record.problem for record in ledger.list()] == [OWN_LOSS, "bad"]
+    [name] = world.disk.names("/store/quarantine")
+    assert world.disk.content_of(f"/store/quarantine/{name}") == content
+    world.disk.faults.unreadable.clear()
+    assert RecordedDamage(world.disk, "/store").list() == ledger.list()
+
+
+def test_each_damaged_ledger_is_kept(world: World) -> None:
+    for content in (b"{", b"["):
+        world.disk.place("/store/damage.json", content)
+        assert [record.problem for record in ledger_of(world).list()] == [OWN_LOSS]
+    saved = [f"/store/quarantine/{name}" for name in world.disk.names("/store/quarantine")]
+    assert list(map(world.disk.content_of, saved)) == [b"{", b"["]
+
+
+class DamagedLedger:
+    """Opens a damaged ledger: it is kept, and its loss is on record, whenever the crash comes."""
+
+    def run(self, world: World) -> None:
+        make_folders(world.disk, "/store")
+        world.disk.place("/store/damage.json", b"{")
+        ledger_of(world)
+
+    def check(self, world: World) -> None:
+        if not any(path.startswith("/store/") for path in world.disk.file_paths()):
+            return
+        assert [record.problem for record in ledger_of(world).list()] == [OWN_LOSS]
+        assert b"{" in map(world.disk.content_of, world.disk.file_paths())
+
+
+def test_a_crash_does_not_lose_a_damaged_ledger() -> None:
+    assert sweep(DamagedLedger, seeds=range(2), survivors=range(6)) > 50

@@ -81,7 +81,7 @@ def test_an_empty_line_is_an_error_with_its_number_and_earlier_lines_are_kept(ru
     done = run("aof", "append", "orders", stdin=b"one\ntwo\n\nfour\n")
     assert done.error_line() == (
         "line 3 is empty: a record must have at least one byte; "
-        "2 records before it kept, the last is 0:96"
+        "kept before it: 2 records, the last is 0:96"
     )
     assert (done.exit_code, done.out) == (64, b"")
     assert run("aof", "cat", "orders").out == b"one\ntwo\n"
@@ -92,7 +92,7 @@ def test_a_line_too_long_for_a_record_is_an_error_with_its_number(run: Run) -> N
     fitting, too_long = b"x" * largest, b"y" * (largest + 1)
     done = run("aof", "append", "orders", stdin=fitting + b"\n" + too_long + b"\nz\n")
     assert done.error_line().startswith(
-        f"line 2 is longer than the maximum record of {largest} bytes; 1 record before it kept"
+        f"line 2 is longer than the maximum record of {largest} bytes; kept before it: 1 record"
     )
     assert done.exit_code == 64
     assert run("aof", "cat", "orders").out == fitting + b"\n"

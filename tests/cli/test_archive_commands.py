@@ -82,6 +82,18 @@ def test_archived_segments_are_verified(run: Run, root: Path) -> None:
     assert repaired["quarantined"]
 
 
+def test_a_last_archived_segment_that_is_too_short_is_damage(run: Run, root: Path) -> None:
+    whole = run("aof", "cat", "orders", "--archived").out
+    with archive(root)[-1].open("r+b") as file:
+        file.truncate(100)
+    done = run("aof", "cat", "orders", "--archived", "--skip-damage")
+    assert done.exit_code == DAMAGED_EXIT_CODE
+    assert archive(root)[-1].name.encode() in done.err
+    assert done.out
+    assert whole.startswith(done.out)
+    assert run("aof", "cat", "orders", "--archived").exit_code == DAMAGED_EXIT_CODE
+
+
 def test_an_archived_segment_is_converted_by_its_number(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "converted"
     done = run(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from lakebed.base.errors import Corrupt, NotFound
+from lakebed.base.units import MIB
 from lakebed.cli.main import main
 from lakebed.host.store import Store
 from lakebed.keratin.format import RECORDS_START
@@ -173,7 +175,7 @@ def test_acknowledging_what_is_not_there_is_a_mistake(run: Run, root: Path) -> N
     done = run("damage", "acknowledge", "7")
     assert (done.exit_code, done.error_line()) == (
         66,
-        "there is no damage record 7; `lakebed damage list` shows them all",
+        "there is no damage record 7; `lakebed damage list` shows all records",
     )
     assert run("damage", "list").lines() == ["nothing is lost"]
 
@@ -253,6 +255,19 @@ def test_a_damaged_record_of_damage_is_kept_and_begins_anew(run: Run, root: Path
         assert record.problem == "the record of damage was damaged"
     [saved] = (root / "quarantine").iterdir()
     assert saved.read_bytes() == b"{"
+
+
+def test_a_store_opens_after_its_record_of_damage_became_too_large(root: Path) -> None:
+    with Store.open(root):
+        pass
+    path = root / "damage.json"
+    path.touch()
+    os.truncate(path, 16 * MIB + 1)
+    with Store.open(root) as store:
+        [record] = store.damage.list()
+        assert record.problem == "the record of damage was damaged"
+    [saved] = (root / "quarantine").iterdir()
+    assert saved.stat().st_size == 16 * MIB + 1
 
 
 def test_a_newer_record_of_damage_refuses_the_store(run: Run, root: Path) -> None:

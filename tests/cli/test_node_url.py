@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.cli.main import main
 from tests.cli.in_process import Done, Run, runner
 from tests.http.certificates import write_pair
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
@@ -157,7 +158,12 @@ def test_without_a_key_the_advice_is_how_to_set_one(
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("command", ["topic list", "aof append orders", "topic produce orders"])
-def test_a_port_where_nobody_listens_is_one_line(command: str, bare: Run) -> None:
+def test_a_port_where_nobody_listens_is_one_line(
+    command: str,
+    bare: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -166,6 +172,10 @@ def test_a_port_where_nobody_listens_is_one_line(command: str, bare: Run) -> Non
     line = done.error_line()
     assert line.startswith(f"127.0.0.1:{port}: connection refused")
     assert line.endswith("check that the node is running, and that --root has its URL")
+    monkeypatch.setenv("LAKEBED_ROOT", f"http://127.0.0.1:{port}")
+    assert main(["topic", "list"]) == 75
+    advice = b"check that the node is running, and that LAKEBED_ROOT has its URL"
+    assert advice in capsysbinary.readouterr().err
 
 
 @pytest.mark.usefixtures("secrets")

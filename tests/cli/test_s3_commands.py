@@ -108,6 +108,14 @@ def test_an_object_is_put_only_in_place_of_the_one_that_is_named(run: Run, root:
     run("s3", "put", "photos/k", root / "file", "--if-match", etag).lines()
 
 
+def test_a_protected_bucket_that_cannot_exist_is_refused(run: Run, root: Path) -> None:
+    root.mkdir()
+    (root / "lakebed.toml").write_text('[s3]\nrequire_if_match_buckets = "Photos"\n')
+    refused = run("s3", "buckets", "create", "photos")
+    assert refused.exit_code == 78
+    assert "require_if_match_buckets: 'Photos' is not a valid bucket name" in refused.err.decode()
+
+
 def test_stat_tells_everything(run: Run, photos: str, tmp_path: Path) -> None:
     source = tmp_path / "city.jpg"
     source.write_bytes(b"hello")

@@ -158,7 +158,7 @@ def test_what_fails_is_one_line_with_the_place_of_the_log(
     line = failed.stderr.removesuffix("\n")
     assert "\n" not in line
     assert re.fullmatch(
-        rf"lakebed: {folder}/b\.parquet: not a Parquet file: .* "
+        rf"lakebed: {folder}/b\.parquet: not a valid Parquet file: .* "
         rf"\(Spark's log: {scratch}/spark\.log\)",
         line,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -88,6 +89,24 @@ def test_a_segment_that_is_not_sealed_is_not_moved(run: Run) -> None:
     assert tiers_of(run)[SEALED] == "0"
 
 
+def test_an_interchange_segment_stays_and_the_others_are_moved(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    arguments = ("--to", "interchange", "--output", tmp_path / "out", "--lossy")
+    assert run("aof", "convert", "orders", "1", *arguments).exit_code == 0
+    (converted,) = (tmp_path / "out").glob("*.seg")
+    converted.replace(root / "aof" / "orders" / "segments" / converted.name)
+    shutil.rmtree(root / "aof" / "orders" / "manifest")  # it was never recorded as sealed
+    for command in ("upload", "evict", "hydrate"):
+        assert "segment 1 " not in run("aof", command, "orders").out.decode()
+        line = refusal(run("aof", command, "orders", "0", "1"), 64)
+        assert line.startswith(
+            "orders: segment 1 cannot be moved between tiers, because it has the"
+        )
+    assert tiers_of(run) == {**dict.fromkeys(ALL, "0+1+2"), 1: "0"}
+    assert run("aof", "cat", "orders").out == LINES
+
+
 def test_what_tier_2_does_not_have_is_not_evicted(run: Run) -> None:
     run("aof", "upload", "orders", "0")
     line = refusal(run("aof", "evict", "orders", "0", "2", "--warm"), 64)
@@ -105,7 +124,10 @@ def test_a_pinned_segment_stays(run: Run, root: Path) -> None:
             "orders", segment_start=1, segment_end=3, duration_ms=60_000, owner="backup"
         )
     line = refusal(run("aof", "evict", "orders", "0", "1"), 75)
-    assert line == f"orders: segment 1 is pinned by backup, pin {pin.pin_id}"
+    assert line == (
+        f"orders: segment 1 is pinned by backup, pin {pin.pin_id}; "
+        "evict it after the pin is released"
+    )
     assert run("aof", "evict", "orders").lines()[-1].endswith("; skipped: 2 pinned")
     assert [number for number, tiers in tiers_of(run).items() if tiers[0] == "0"] == [1, 2]
 
@@ -272,7 +294,7 @@ def test_a_log_with_evicted_segments_does_not_open_without_its_manifest_log(
     with monkeypatch.context() as switched_off:
         switched_off.setenv("LAKEBED_AOF_MANIFEST_MANIFEST_LOG_ENABLED", "false")
         told = refusal(run("aof", "append", "orders", stdin=b"next\n"), BadConfig.exit_code)
-        assert f"{SEALED} of its segments, from 0 to {SEALED - 1}, are in colder tiers" in told
+        assert f"{SEALED} of its segments, 0 to {SEALED - 1}, are only in colder tiers" in told
     assert run("aof", "append", "orders", stdin=b"next\n").exit_code == 0
     assert run("aof", "cat", "orders").out == LINES + b"next\n"
 

@@ -74,7 +74,8 @@ def test_readers_beside_a_live_writer_and_after_its_death_see_all_tiers(
         assert (verified.exit_code, verified.err) == (0, "")
         busy = lakebed("--root", "root", "aof", "migrate-tier2", "orders", "elsewhere")
         assert busy.error_line() == (
-            "orders: the log is open or being migrated; close it to migrate its Tier 2; "
+            "orders: the log is open, being opened or being migrated; close it to migrate its "
+            "Tier 2; "
             f"process {writer.pid} has the store open: end that program, or try again later"
         )
         assert busy.exit_code == 75

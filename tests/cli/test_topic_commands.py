@@ -192,6 +192,24 @@ def test_more_than_an_append_may_have_is_appended_in_parts(run: Run) -> None:
     assert run("topic", "consume", "orders", "--from-beginning").out == lines
 
 
+def test_settings_are_compared_with_those_of_the_store(run: Run, root: Path) -> None:
+    run("topic", "create", "other")
+    (root / "lakebed.toml").write_text('[keratin]\nmessage_bytes_max = "1MiB"\n')
+    run("topic", "create", "orders", "--config", "request_bytes_max=8MiB")
+    run("topic", "configure", "other", "request_bytes_max=8MiB")
+    for topic in ("orders", "other"):
+        described = run("topic", "describe", topic, as_json=True).document()
+        assert described["settings"]["request_bytes_max"] == 8 << 20
+    refused = run("topic", "configure", "other", "request_bytes_max=512KiB")
+    assert (refused.exit_code, refused.error_line()) == (
+        78,
+        (
+            "topic other: its settings contradict the store's: message_bytes_max is 1048576, which "
+            "must not exceed request_bytes_max (524288)"
+        ),
+    )
+
+
 def test_a_place_or_a_time_is_where_it_begins(run: Run, root: Path) -> None:
     with Store.open(root) as store:
         moments = [1_700_000_000_000 + 1000 * index for index in range(5)]

@@ -129,7 +129,13 @@ def test_a_reader_that_goes_away_ends_consume_quietly(commands: CommandRunner) -
     assert pipe(consumer.stderr).read() == b""
 
 
-def test_what_a_group_could_not_print_is_not_settled(commands: CommandRunner) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_group_could_not_print_is_not_settled(
+    tmp_path: Path, environment: Environment, unbuffered: str
+) -> None:
+    # With one delivery allowed, a message whose delivery counts would become a dead letter.
+    changed = {"LAKEBED_STROMA_DELIVERY_COUNT_MAX": "1", "PYTHONUNBUFFERED": unbuffered}
+    commands = CommandRunner(tmp_path, environment | changed)
     data = b"".join(b"%06d%s\n" % (number, b"y" * 100) for number in range(3000))
     commands.run("topic", "produce", "orders", "--create", stdin=data)
     consumer = commands.start("topic", "consume", "orders", "--group", "billing")
@@ -141,6 +147,7 @@ def test_what_a_group_could_not_print_is_not_settled(commands: CommandRunner) ->
     assert first == [data.splitlines(keepends=True)[0]]
     # A pipe holds less than a lease's messages: none was printed for sure, and all come at once.
     assert rest == data
+    commands.close()
 
 
 def test_a_group_waits_for_messages_and_an_interrupt_ends_it(commands: CommandRunner) -> None:

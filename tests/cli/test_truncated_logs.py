@@ -59,6 +59,22 @@ def test_the_records_around_a_segment_that_was_cut_are_printed(
     assert run("aof", "cat", "orders", "--skip-damage").out.endswith(b"more\n")
 
 
+@pytest.mark.parametrize("options", [[], ["--reverse"], ["--from-time", "2000-01-01"]])
+def test_without_a_published_end_the_records_before_a_last_segment_that_was_cut_are_printed(
+    run: Run, root: Path, options: list[str]
+) -> None:
+    path = segments(root)[-1]
+    cut(path, 100)
+    (root / "aof" / "orders" / "durable_end").unlink()
+    done = run("aof", "cat", "orders", "--skip-damage", *options)
+    assert done.exit_code == DAMAGED_EXIT_CODE, done.err
+    assert path.name.encode() in done.err
+    printed = done.out.splitlines()
+    lines = LINES.splitlines()[: len(printed)]
+    assert printed == (lines[::-1] if "--reverse" in options else lines)
+    assert len(printed) > len(LINES.splitlines()) * (SEALED - 2) // SEALED
+
+
 @pytest.mark.parametrize("number", [1, SEALED - 1])
 @pytest.mark.parametrize("options", [[], ["--reverse"], ["--from-time", "2000-01-01"]])
 def test_the_records_around_a_segment_that_is_missing_are_printed(

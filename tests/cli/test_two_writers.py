@@ -164,7 +164,7 @@ def test_a_program_that_has_its_logs_alone_open_is_told(
     assert refused.stderr == (
         b"lakebed: root/lakebed.lock: locked by process %d; that process does not serve the "
         b"store's socket: it opened only logs (`AofManager`), opened the store with "
-        b"`serves=False`, could not create the socket (see its log), or is still opening or "
-        b"closing the store; try again, or stop that process\n" % other.pid
+        b"`serves=False`, could not create the socket (see its log), is busy, or is still opening "
+        b"or closing the store; try again, or stop that process\n" % other.pid
     )
     assert commands.run("aof", "cat", "orders").stdout == b"one\n"

@@ -87,6 +87,18 @@ def test_beside_a_writer_it_is_the_writer_who_marks(run: Run, store: Path) -> No
     assert state(store) is State.DAMAGED
 
 
+def test_a_mark_that_cannot_be_cleared_is_an_error(run: Run, store: Path) -> None:
+    flip_chunk(store, "photos", "big")
+    run("verify", "--mark")
+    flip_chunk(store, "photos", "big")  # as from a backup
+    (store / "lakebed.lock").unlink()
+    (store / "lakebed.lock").mkdir()  # nobody can open it for writing
+    done = run("verify", "--mark")
+    assert done.exit_code not in (0, 65)
+    assert done.error_line().startswith("damaged objects were not marked: ")
+    assert run("verify").exit_code == 0
+
+
 def test_what_was_found_is_told_also_if_it_cannot_be_marked(run: Run, store: Path) -> None:
     DAMAGES["chunk"](store)
     expected = report_lines(verify_store(store))

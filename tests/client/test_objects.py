@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.base.errors import Busy, InputError, LakebedError
+from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import MIB
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.errors import (
@@ -19,6 +19,7 @@ from lakebed.seglake.errors import (
     NoSuchAccessKey,
     NoSuchBucket,
     NoSuchKey,
+    NoSuchVersion,
     PreconditionFailed,
 )
 from lakebed.seglake.model import Algorithm, Content, ObjectToDelete, State, Versioning
@@ -177,14 +178,49 @@ def test_keys_are_created_listed_and_disabled(store: Any) -> None:
             call("LAKENOBODY")
 
 
-def test_an_object_that_is_replaced_before_it_is_read_is_no_mixture(remote: RemoteStore) -> None:
+@pytest.mark.parametrize("content", [b"new", b"n", b"", None])
+def test_an_object_that_was_replaced_before_it_is_read_no_longer_exists(
+    remote: RemoteStore, content: bytes | None
+) -> None:
+    """`content` is that of the new object; None: the object was removed."""
     bucket = remote.bucket("photos", versioning=Versioning.DISABLED)
+    bucket.put("x", b"old")
+    reader = bucket.get("x", byte_range=ByteRange(1, 2))
+    if content is None:
+        bucket.delete("x")
+    else:
+        bucket.put("x", content)
+        assert bucket.get("x").read() == content
+    for _ in range(2):
+        with pytest.raises(NoSuchVersion):
+            reader.read()
+
+
+def test_an_object_that_a_delete_marker_replaced_no_longer_exists(remote: RemoteStore) -> None:
+    bucket = remote.bucket("photos")
+    bucket.set_versioning(Versioning.SUSPENDED)
+    bucket.put("x", b"old")
+    reader = bucket.get("x")
+    assert bucket.delete("x").is_marker
+    with pytest.raises(NoSuchVersion, match="photos/'x': this version was replaced"):
+        reader.read()
+
+
+def test_an_embedded_object_is_still_read_after_it_was_replaced(live_api: LiveApi) -> None:
+    bucket = live_api.store.bucket("photos", versioning=Versioning.DISABLED)
     bucket.put("x", b"old")
     reader = bucket.get("x")
     bucket.put("x", b"new")
-    with pytest.raises(Busy, match="replaced"):
-        reader.read()
-    assert bucket.get("x").read() == b"new"
+    assert reader.read() == b"old"
+    bucket.delete("x")
+    assert reader.read() == b"old"
+
+
+def test_a_range_is_cut_at_the_end_of_the_object(store: Any) -> None:
+    bucket = store.bucket("photos")
+    bucket.put("x", b"0123456789")
+    reader = bucket.get("x", byte_range=ByteRange(0, 1))
+    assert (reader.between(8, 20).read(), reader.between(10, 20).read()) == (b"89", b"")
 
 
 def test_memory_stays_bounded_whatever_the_size(live_api: LiveApi, remote: RemoteStore) -> None:

@@ -19,7 +19,9 @@ async def test_a_large_body_beyond_the_limit_waits_and_is_refused_in_the_end() -
             await stack.enter_context(places.body()).take(SMALL_BYTES + 1)
         one_more = stack.enter_context(places.body())
         await one_more.take(SMALL_BYTES)
-        with pytest.raises(TooManyBodies, match="2 large bodies"):
+        with pytest.raises(
+            TooManyBodies, match="all 2 slots of the server for large request bodies"
+        ):
             await one_more.take(1)
     with places.body() as body:
         await body.take(SMALL_BYTES + 1)  # there is room again

@@ -1,9 +1,10 @@
-"""The real disk with bad sectors: reads that touch one fail with EIO."""
+"""The real disk with bad sectors: reads that touch one fail with EIO, of files and of folders."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection
 
 from lakebed.base.errors import DiskError
 from lakebed.base.files import PathLike
@@ -15,12 +16,21 @@ SECTOR_BYTES = 4096
 
 
 class UnreadableDisk(RealDisk):
-    """`bad` has, by the name of a file, where in it a bad sector begins; `under` is in its path."""
+    """`bad` has, by the name of a file, where in it a bad sector begins; `under` is in its path.
+    Folders with a name in `unlisted` cannot be listed."""
 
-    def __init__(self, bad: dict[str, int], *, under: str = "") -> None:
+    def __init__(
+        self, bad: dict[str, int], *, under: str = "", unlisted: Collection[str] = ()
+    ) -> None:
         super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
         self._bad = bad
         self._under = under
+        self._unlisted = unlisted
+
+    def names(self, folder: PathLike) -> list[str]:
+        if os.path.basename(folder) in self._unlisted:
+            raise DiskError("list", folder, code=errno.EIO)
+        return super().names(folder)
 
     def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         file = super()._open(operation, path, flags)

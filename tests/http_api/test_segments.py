@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs, media, pins, topics
 from lakebed.api.topics import Produce
-from lakebed.base.errors import Busy, InputError, NotFound
+from lakebed.base.errors import Busy, Corrupt, InputError, NotFound
 from lakebed.base.files.windows import Window
 from lakebed.base.units import KIB, MIB
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.format import RECORDS_START
-from lakebed.keratin.log_bytes import LogBytes
+from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.partition import Partition
 from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 from lakebed.seglake.errors import BadRange
@@ -176,6 +179,25 @@ def test_a_segment_that_moved_is_told_where_it_is(live_api: LiveApi) -> None:
         assert answer.status == 400
 
 
+@pytest.mark.parametrize("tier", range(3))
+def test_a_segment_whose_file_or_object_is_missing_is_damage(live_api: LiveApi, tier: int) -> None:
+    fill(live_api, 1)
+    log = live_api.store.log("orders")
+    if tier:
+        log.tiers.upload([0])
+        log.tiers.evict([0], warm=tier == 2)
+    (segment, *_) = live_api.call(logs.LOG_SEGMENTS, ORDERS).segments
+    assert segment.tier == tier
+    assert fetch(live_api, 0).body
+    if tier == 2:
+        assert log.cold is not None
+        log.cold.store.delete(segment.path)
+    else:
+        Path(segment.path).unlink()
+    with pytest.raises(Corrupt, match="of segment 0 is missing"):
+        fetch(live_api, 0)
+
+
 def test_a_pinned_segment_is_not_evicted_while_it_is_fetched(live_api: LiveApi) -> None:
     fill(live_api, 1)
     tiers = live_api.store.log("orders").tiers
@@ -279,18 +301,67 @@ def test_a_segment_that_was_replaced_by_a_smaller_one_is_another_generation(
     assert answer.headers["lakebed-generation"] == "1"
 
 
-def test_a_file_replaced_before_the_partition_says_so_is_not_given_for_the_old_one(
-    live_api: LiveApi, tmp_path: Path
-) -> None:
+def sealed_partition(live_api: LiveApi) -> Partition:
     live_api.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
     produce(live_api, 50)
     live_api.call(topics.SEAL_PARTITION, CLICKS)
-    path = Path(live_api.store.topic("clicks").partition(0).segments()[0].path)
-    smaller = tmp_path / "smaller"
-    smaller.write_bytes(path.read_bytes()[:1000])
-    smaller.rename(path)
-    with pytest.raises(Busy, match="being compacted"):
+    return live_api.store.topic("clicks").partition(0)
+
+
+def test_a_file_replaced_before_the_partition_says_so_is_not_given_for_the_old_one(
+    live_api: LiveApi,
+) -> None:
+    partition = sealed_partition(live_api)
+    replaced = compact(
+        partition.disk,
+        partition.paths,
+        partition.segments()[:1],
+        now_ms=0,
+        tombstone_ms=0,
+        index_stride_bytes=4 * KIB,
+    )
+    rewritten = next(replaced)
+    with pytest.raises(Busy, match="compaction is replacing"):
         fetch_topic(live_api, 0, generation=0)
+    partition.exchange(rewritten)
+    assert offsets_in(rewritten.info, fetch_topic(live_api, 0, generation=1).body) == [49]
+
+
+@pytest.mark.parametrize("size", [0, 10, 1000, -1])
+def test_a_file_that_is_cut_short_is_damage(live_api: LiveApi, size: int) -> None:
+    partition = sealed_partition(live_api)
+    path = Path(partition.segments()[0].path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(Corrupt, match="the segment is cut short"):
+        fetch_topic(live_api, 0, generation=0)
+
+
+def test_a_file_cut_between_two_records_is_damage(live_api: LiveApi) -> None:
+    partition = sealed_partition(live_api)
+    info = partition.segments()[0]
+    with closing(open_log(partition.disk, info.path, base_offset=0, is_sealed=True)) as log:
+        run = log.scan(RECORDS_START, info.end, bytes_max=MIB, count_max=49)
+    assert not isinstance(run, Stop)
+    path = Path(info.path)
+    path.write_bytes(path.read_bytes()[: run.end])
+    with pytest.raises(Corrupt, match="the segment is cut short"):
+        fetch_topic(live_api, 0)
+
+
+def test_of_a_file_with_bytes_after_its_records_only_the_records_are_given(
+    live_api: LiveApi,
+) -> None:
+    info = sealed_partition(live_api).segments()[0]
+    path = Path(info.path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"more")
+    assert fetch_topic(live_api, 0, generation=0).body == whole
+
+
+def test_a_missing_file_of_a_partition_is_damage(live_api: LiveApi) -> None:
+    Path(sealed_partition(live_api).segments()[0].path).unlink()
+    with pytest.raises(Corrupt, match="the file of the segment is missing"):
+        fetch_topic(live_api, 0)
 
 
 def test_what_is_no_segment_of_a_topic_is_not_found(live_api: LiveApi) -> None:

@@ -259,7 +259,7 @@ def test_work_that_is_cancelled_ends_at_its_next_step_and_goes_on_the_next_time(
 def test_arguments_that_are_none_are_refused_with_their_name(
     store: Store, kind: str, arguments: Mapping[str, Any], words: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"the arguments of the job are not valid: .*{words}"):
+    with pytest.raises(InputError, match=rf"of the maintenance job \w+ are not valid: .*{words}"):
         run(store, kind, **arguments)
 
 

@@ -112,6 +112,19 @@ def test_settings_are_changed_for_the_next_opening(tmp_path: Path) -> None:
         assert live_api.call(topics.DESCRIBE_TOPIC, ORDERS).settings["retention_ms"] == 7000
 
 
+def test_settings_are_compared_with_those_of_the_store(live_api: LiveApi) -> None:
+    settings: Settings = {"request_bytes_max": "128KiB"}  # the store's messages are smaller
+    for document in (NewTopic("orders", settings=settings), NewTopic("other")):
+        live_api.call(topics.CREATE_TOPIC, body=document)
+    live_api.call(topics.CONFIGURE_TOPIC, {"topic": "other"}, body=Configure(settings))
+    assert live_api.call(topics.DESCRIBE_TOPIC, ORDERS).settings["request_bytes_max"] == 128 << 10
+    refused: Settings = {"request_bytes_max": "32KiB"}
+    with pytest.raises(BadConfig, match="contradict the store's"):
+        live_api.call(topics.CREATE_TOPIC, body=NewTopic("new", settings=refused))
+    with pytest.raises(BadConfig, match="contradict the store's"):
+        live_api.call(topics.CONFIGURE_TOPIC, ORDERS, body=Configure(refused))
+
+
 @pytest.mark.parametrize(
     ("new", "error"),
     [

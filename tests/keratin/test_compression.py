@@ -156,6 +156,10 @@ def test_the_maximum_is_exact(compression: Compression) -> None:
     with pytest.raises(TooLarge) as caught:
         inflate(written, compression, bytes_max=199_999)
     assert caught.value.limit == 199_999
+    is_measured = compression in (Compression.NONE, Compression.SNAPPY)
+    assert caught.value.size == (200_000 if is_measured else None)
+    excess = "200000, the maximum is" if is_measured else "above the maximum of"
+    assert str(caught.value).endswith(f"in bytes, is {excess} 199999")
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)

@@ -119,6 +119,7 @@ class Repairs(Compacts):
             world.disk,
             self.partition.paths,
             self.infos[0],
+            start_offset=0,
             index_stride_bytes=100,
             created_ms=CREATED_MS,
         )

@@ -243,6 +243,8 @@ def test_a_batch_that_would_inflate_too_far_is_refused() -> None:
         check(batch)
         with pytest.raises(TooLarge, match="inflated size"):
             decode(batch, inflated_bytes_max=100_000)
+        with pytest.raises(TooLarge, match=r"batch, in bytes, is above the maximum of 100000$"):
+            build([bytes(1000)] * 100, timestamps_ms=0, records_bytes_max=100_000)
         assert len(decode(batch, inflated_bytes_max=102_000)) == 100
 
 

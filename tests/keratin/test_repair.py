@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.base.damage import Verdict
 from lakebed.base.errors import InputError
-from lakebed.base.files import read_file
+from lakebed.base.files import read_file, replace_atomically
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.base.units import MIB
@@ -22,6 +22,7 @@ from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.keratin.reader import PartitionReader
 from lakebed.keratin.repair import RepairedSegment, repair_segment
+from lakebed.keratin.view import PartitionSegment
 from tests.fakes.partition import CREATED_MS, FakePartition, FakeSegment
 
 
@@ -39,16 +40,23 @@ def partition() -> Iterator[FakePartition]:
 
 
 def _repair(partition: FakePartition, segment: FakeSegment) -> RepairedSegment | None:
-    repaired = repair_segment(
-        partition.disk,
-        partition.paths,
-        segment.info(),
-        index_stride_bytes=256,
-        created_ms=CREATED_MS,
-    )
+    repaired = _repair_info(partition, segment.info())
     if repaired is not None:
         partition.take_over(repaired.rewritten)
     return repaired
+
+
+def _repair_info(
+    partition: FakePartition, info: PartitionSegment, *, start_offset: int = 0
+) -> RepairedSegment | None:
+    return repair_segment(
+        partition.disk,
+        partition.paths,
+        info,
+        start_offset=start_offset,
+        index_stride_bytes=256,
+        created_ms=CREATED_MS,
+    )
 
 
 def _read(partition: FakePartition) -> list[Message]:
@@ -118,10 +126,41 @@ def test_a_damaged_header_is_written_again(partition: FakePartition) -> None:
     assert verify_partition(partition.disk, partition.paths).verdict is Verdict.CORRUPT
     repaired = _repair(partition, segment)
     assert repaired is not None
-    assert repaired.damages == ()
+    (damage,) = repaired.damages
+    assert (damage.start, damage.end) == (0, RECORDS_START)
+    assert damage.first_offset == damage.next_offset, "no message is lost"
     assert len(repaired.saved) == 1
     assert _read(partition) == before
     assert verify_partition(partition.disk, partition.paths).verdict is Verdict.WHOLE
+
+
+def test_bytes_that_were_saved_before_are_not_replaced(partition: FakePartition) -> None:
+    segment = partition.built[1]
+    info, log = segment.info(), segment.file.pread(0, segment.end)
+    for place in (34, 35):
+        replace_atomically(partition.disk, segment.path, log)
+        with partition.disk.open(segment.path, writable=True) as file:
+            file.pwrite(segment.positions[1] + place, b"\xff\xff")
+        assert _repair_info(partition, info) is not None
+    assert len(partition.disk.names(partition.paths.quarantine)) == 2
+
+
+def test_messages_that_had_been_removed_before_are_not_lost(partition: FakePartition) -> None:
+    segment = partition.built[1]
+    info, base = segment.info(), segment.base_offset
+    segment.file.pwrite(RECORDS_START, bytes(segment.positions[2] - RECORDS_START))
+    damaged = segment.file.pread(0, segment.end)
+    for start_offset, lost in ((0, (base, base + 2)), (base + 1, (base + 1, base + 2))):
+        replace_atomically(partition.disk, segment.path, damaged)
+        repaired = _repair_info(partition, info, start_offset=start_offset)
+        assert repaired is not None
+        assert [(one.first_offset, one.next_offset) for one in repaired.damages] == [lost]
+        which = f"offsets {base} to {base + 1}" if lost[0] == base else f"offset {base + 1}"
+        assert str(repaired.damages[0]).endswith(f"; {which} may be lost")
+    replace_atomically(partition.disk, segment.path, damaged)
+    repaired = _repair_info(partition, info, start_offset=base + 2)
+    assert repaired is not None
+    assert "lost" not in str(repaired.damages[0])
 
 
 def test_a_segment_that_was_cut_short_keeps_its_last_offset(partition: FakePartition) -> None:

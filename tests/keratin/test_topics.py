@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import threading
+from collections import UserDict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -220,6 +222,30 @@ def test_wrong_settings_make_no_topic(topics: Topics, settings: dict[str, Any]) 
     assert topics.identity("orders").settings == {}
 
 
+def test_settings_are_compared_with_the_stores_and_not_with_the_built_in_ones(
+    world: World, topics: Topics
+) -> None:
+    settings = {"request_bytes_max": "200KiB"}  # less than the built-in `message_bytes_max`
+    topics.create("orders", settings=settings)
+    topics.create("other")
+    topics.configure("other", settings)
+    with pytest.raises(BadConfig, match="topic other: its settings contradict the store's"):
+        topics.configure("other", {"request_bytes_max": "100KiB"})
+    topics.close()
+    again = Topics("/store", disk=world.disk, runner=world.runner, config=small())
+    for name in ("orders", "other"):
+        config = again.open(name).config
+        assert (config.request_bytes_max, config.message_bytes_max) == (200 * KIB, 128 * KIB)
+    again.close()
+    larger = small(message_bytes_max=201 * KIB)
+    later = Topics("/store", disk=world.disk, runner=world.runner, config=larger)
+    with pytest.raises(BadConfig, match="topic orders: its settings contradict the store's"):
+        later.open("orders")
+    later.configure("orders", {"message_bytes_max": "1KiB"})
+    assert later.open("orders").config.message_bytes_max == KIB
+    later.close()
+
+
 def test_settings_are_changed_for_the_next_opening(world: World, topics: Topics) -> None:
     topic = topics.create("orders", settings={"retention_ms": 1000})
     topics.configure("orders", {"retention_bytes": 5000})
@@ -233,6 +259,40 @@ def test_settings_are_changed_for_the_next_opening(world: World, topics: Topics)
     with pytest.raises(NotFound):
         again.configure("missing", {})
     again.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_settings_that_are_changed_at_once_are_all_kept(seed: int) -> None:
+    world = World(seed)
+    topics = Topics("/store", disk=world.disk, runner=world.runner, config=small())
+    topics.create("orders")
+    changes = {"retention_bytes": 5000, "retention_ms": 1000, "compact": True}
+    for name, value in changes.items():
+        world.runner.call(name, partial(topics.configure, "orders", {name: value}))
+    world.runner.run()
+    assert topics.identity("orders").settings == changes
+    topics.close()
+
+
+def test_a_topic_that_is_created_again_while_it_is_configured_keeps_its_new_id(
+    world: World, topics: Topics
+) -> None:
+    class SlowSettings(UserDict[str, object]):
+        def __iter__(self) -> Iterator[str]:
+            world.runner.sleep_ns(10)
+            return super().__iter__()
+
+    def create_again() -> str:
+        world.runner.sleep_ns(15)  # until the old settings have been read
+        topics.delete("orders")
+        return topics.create("orders").topic_id
+
+    topics.create("orders")
+    settings = SlowSettings(retention_ms=1000)
+    world.runner.call("configure", partial(topics.configure, "orders", settings))
+    created = world.runner.call("create again", create_again)
+    world.runner.run()
+    assert topics.identity("orders").topic_id == created.result()
 
 
 GOOD_START = b'{"format": "lakebed topic", "version": 1, "topic_id": "x", "partitions": 1'

@@ -80,7 +80,7 @@ def test_absence_is_an_error_if_the_compiled_kernels_are_asked_for() -> None:
 
 
 def test_an_unknown_choice_is_an_error() -> None:
-    assert "must be 'compiled' or 'reference'" in run(REPORT, "fast").stderr
+    assert "set it to 'compiled' or 'reference'" in run(REPORT, "fast").stderr
 
 
 @pytest.mark.parametrize("wanted", ["compiled", "reference"])

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
 from lakebed.s3.absent_configuration import GetAbsentConfiguration, get_absent_configuration
-from lakebed.s3.auth.identity import PayloadKind
-from lakebed.s3.errors import S3Error
+from lakebed.s3.auth.identity import Identity, PayloadKind
+from lakebed.s3.errors import S3Error, to_s3
 from lakebed.s3.service import Service
 from lakebed.s3.verbs.bucket import (
     CreateBucket,
@@ -155,6 +156,30 @@ def test_a_document_is_compared_with_what_was_said_of_it(service: Service) -> No
     assert caught.value.code == "XAmzContentSHA256Mismatch"
     assert not service.lake.buckets.list()
     assert create(service, body=body, content_md5=right).status == 200
+
+
+def test_an_empty_document_is_compared_with_what_was_announced(service: Service) -> None:
+    empty_sha256 = hashlib.sha256().hexdigest()
+    other_sha256 = hashlib.sha256(constraint("eu-west-1").encode()).hexdigest()
+    chunked = identity(PayloadKind.CHUNKS_UNSIGNED)
+    wrong: list[tuple[str, Identity, dict[str, str]]] = [
+        ("XAmzContentSHA256Mismatch", identity(PayloadKind.SIGNED, sha256=other_sha256), {}),
+        ("IncompleteBody", identity(), {"x-amz-decoded-content-length": "80"}),
+        ("IncompleteBody", chunked, {"x-amz-decoded-content-length": "0"}),
+        ("IncompleteBody", chunked, {}),
+        ("BadDigest", identity(), {"content-md5": base64.b64encode(bytes(16)).decode()}),
+        ("BadDigest", identity(), {"x-amz-checksum-crc32": "AAAAAQ=="}),
+    ]
+    for code, who, headers in wrong:
+        made = request("PUT", "/photos", headers=headers)
+        with pytest.raises(LakebedError) as refused:
+            call(create_bucket, service, CreateBucket(bucket=BUCKET), made, who)
+        assert to_s3(refused.value).code == code
+    assert not service.lake.buckets.list()
+    made = request("PUT", "/photos")
+    del made.headers["content-length"]  # type: ignore[attr-defined]
+    signed = identity(PayloadKind.SIGNED, sha256=empty_sha256)
+    assert call(create_bucket, service, CreateBucket(bucket=BUCKET), made, signed).status == 200
 
 
 def test_a_document_that_is_too_long_is_not_read(service: Service) -> None:

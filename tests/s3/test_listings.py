@@ -171,6 +171,8 @@ def test_what_was_asked_for_is_told_again(full: Service) -> None:
 def test_no_keys_are_a_whole_page(full: Service) -> None:
     for page in (list_v1(full, max_keys=0), list_v2(full, max_keys=0)):
         assert (entries(page), page["IsTruncated"], page["MaxKeys"]) == ([], False, 0)
+    assert list_versions(full, max_keys=0)["IsTruncated"] is False
+    assert list_uploads(full, max_keys=0)["IsTruncated"] is False
 
 
 def test_a_token_that_was_not_given_out_is_refused(full: Service) -> None:

@@ -41,7 +41,9 @@ pytestmark = pytest.mark.usefixtures("bucket")
 DATA = b"a part"
 LARGE = body(LARGE_BYTES)
 BOTH = pytest.mark.parametrize(
-    ("data", "is_streamed"), [(DATA, False), (LARGE, True)], ids=["small", "large"]
+    ("data", "is_streamed"),
+    [(DATA, False), (b"", False), (LARGE, True)],
+    ids=["small", "empty", "large"],
 )
 
 
@@ -249,6 +251,14 @@ def test_parts_are_listed_in_pages(service: Service) -> None:
     assert texts(rest, "Part/Size") == [str(9 * len(DATA))]
     assert texts(rest, "IsTruncated") == ["false"]
     assert texts(document(listed(service, upload_id, max_parts=99_999)), "MaxParts") == ["1000"]
+
+
+def test_no_parts_are_a_whole_page(service: Service) -> None:
+    upload_id = begun(service)
+    upload(service, upload_id, 1, DATA)
+    page = document(listed(service, upload_id, max_parts=0))
+    assert (texts(page, "IsTruncated"), texts(page, "MaxParts")) == (["false"], ["0"])
+    assert texts(page, "Part/PartNumber") == texts(page, "NextPartNumberMarker") == []
 
 
 def test_the_key_of_an_upload_is_listed_as_the_client_wants_it_encoded(service: Service) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -14,6 +16,7 @@ import pytest
 from tests.http.serving import Answer, Client, in_loop, until
 from tests.s3.odd_requests import odd_request, spoiled
 from tests.s3.wire import BUCKET, Wire, error_code, s3_wire, signed_request
+from tests.seglake.lakes import keys
 
 pytestmark = pytest.mark.thorough
 
@@ -191,6 +194,40 @@ def test_what_cannot_be_is_refused_before_its_body_which_is_not_taken_for_a_requ
             client.writer.write_eof()
             assert await client.rest() == b""
             assert (await wire.ask(signed_request("GET", b"/bucket/key"))).body == b"hello world"
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query"),
+    [
+        ("PUT", b"/new-bucket", ()),
+        ("PUT", b"/bucket", [(b"versioning", b"")]),
+        ("POST", b"/bucket", [(b"delete", b"")]),
+        ("PUT", b"/bucket/new", ()),
+        ("PUT", b"/bucket/key", [(b"partNumber", b"2"), (b"uploadId", b"{upload}")]),
+        ("POST", b"/bucket/key", [(b"uploadId", b"{upload}")]),
+    ],
+)
+def test_a_request_whose_signed_body_was_removed_on_the_way_is_refused(
+    method: str, path: bytes, query: Sequence[tuple[bytes, bytes]], tmp_path: Path
+) -> None:
+    @in_loop
+    async def run() -> None:
+        async with s3_wire(tmp_path) as wire:
+            upload_id = (await fill(wire))["upload"].encode()
+            data = signed_request(
+                method,
+                path,
+                query=[(name, value.replace(b"{upload}", upload_id)) for name, value in query],
+                headers={"content-md5": "1B2M2Y8AsgTpgAmY7PhCfg=="},  # of no bytes
+                payload=sha256(b"<a document>").hexdigest(),
+            )
+            assert error_code(await wire.ask(data)) == "XAmzContentSHA256Mismatch"
+            lake = wire.service.lake
+            assert [bucket.name for bucket in lake.buckets.list()] == [BUCKET]
+            assert keys(lake, BUCKET) == ["key", "large"]
+            assert [upload.key for upload in lake.uploads.list(BUCKET).items] == ["key"]
 
     run()
 

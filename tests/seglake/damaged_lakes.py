@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 
+from lakebed.base.files import Disk
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
@@ -28,8 +29,11 @@ def writing(root: Path) -> Iterator[Lake]:
 
 
 @contextmanager
-def reading(root: Path) -> Iterator[ReadOnlyLake]:
-    with ThreadRunner() as runner, ReadOnlyLake(root, disk=real_disk(), runner=runner) as lake:
+def reading(root: Path, *, disk: Disk | None = None) -> Iterator[ReadOnlyLake]:
+    with (
+        ThreadRunner() as runner,
+        ReadOnlyLake(root, disk=disk or real_disk(), runner=runner) as lake,
+    ):
         yield lake
 
 

@@ -68,6 +68,24 @@ def test_creating_it_again_as_another_is_refused(lake: Lake) -> None:
     assert lake.buckets.get(BUCKET).versioning is Versioning.SUSPENDED
 
 
+@pytest.mark.parametrize(
+    ("versioning", "word"),
+    [
+        (Versioning.ENABLED, "enabled"),
+        (Versioning.SUSPENDED, "suspended"),
+        (Versioning.DISABLED, "unversioned"),
+    ],
+)
+def test_the_versioning_of_an_existing_bucket_is_named_as_in_settings(
+    lake: Lake, versioning: Versioning, word: str
+) -> None:
+    add_bucket(lake, versioning, "ant")
+    is_enabled = versioning is Versioning.ENABLED
+    other = Versioning.DISABLED if is_enabled else Versioning.ENABLED
+    with pytest.raises(BucketExists, match=f"bucket ant already exists with versioning {word}$"):
+        lake.buckets.create("ant", versioning=other)
+
+
 def test_a_bucket_is_not_born_suspended(lake: Lake) -> None:
     with pytest.raises(BadState):
         lake.buckets.create("ant", versioning=Versioning.SUSPENDED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -9,9 +11,12 @@ from random import Random
 import pytest
 
 from lakebed.base.errors import Closed, DiskError
+from lakebed.base.files import PathLike
+from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.chunk_cache import ChunkCache
 from lakebed.seglake.chunk_reader import ChunkReader
@@ -146,6 +151,51 @@ def test_an_offset_that_cannot_be_is_damage_on_a_real_disk(tmp_path: Path, offse
         reader.read(chunk._replace(offset=offset))
     assert bytes(reader.read(chunk)) == record(1)[1]
     reader.close()
+
+
+class ReplacedFile(RealFile):
+    """A file that is parked, and replaced by a copy, just before its descriptor is used."""
+
+    __slots__ = ()
+
+    def descriptor(self) -> int:
+        assert self.park(is_urgent=True)
+        copy = f"{self.path}.copy"
+        shutil.copyfile(self.path, copy)
+        os.replace(copy, self.path)
+        return super().descriptor()
+
+
+class ReplacingDisk(RealDisk):
+    """Keeps the files that it opened, so that a test can see which are closed."""
+
+    def __init__(self) -> None:
+        super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+        self.opened: list[RealFile] = []
+
+    def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
+        file = super().open(path, writable=writable)
+        file.__class__ = ReplacedFile
+        self.opened.append(file)
+        return file
+
+
+def test_a_segment_without_a_descriptor_stays_in_use_by_nothing(tmp_path: Path) -> None:
+    runner, disk = ThreadRunner(), ReplacingDisk()
+    segments = SegmentPool(
+        tmp_path, disk=real_disk(), runner=runner, config=CONFIG, random=Random(1)
+    )
+    writer = segments.borrow()
+    (chunk,) = writer.append_synced([record(1)])
+    segments.give_back(writer)
+    segments.close()
+    reader = ChunkReader(tmp_path, disk=disk, runner=runner, config=CONFIG)
+    with pytest.raises(DiskError, match="was replaced while it was open"):
+        reader.locate(chunk)
+    reader.close()
+    [file] = disk.opened
+    with pytest.raises(Closed):
+        file.size()
 
 
 def test_an_unreadable_disk_is_no_damage(world: World) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakebed.base.files import Disk
 from lakebed.base.runner import ThreadRunner
+from lakebed.base.simulation.world import World
 from lakebed.seglake.errors import NoSuchBucket
-from lakebed.seglake.lake_check import verify
-from lakebed.seglake.model import ObjectInfo, State
+from lakebed.seglake.lake_check import LakeCheck, join_lake, verify
+from lakebed.seglake.model import CHUNK_BYTES, ObjectInfo, State
 from lakebed.seglake.read_only import ReadOnlyLake
-from lakebed.seglake.verification_report import Kind, Report
+from lakebed.seglake.verification_plan import plan_lake
+from lakebed.seglake.verification_report import Finding, Kind, Report
+from tests.fakes.unreadable_disk import UnreadableDisk
 from tests.seglake.damaged_lakes import (
     change_rows,
     files_of,
@@ -23,6 +28,7 @@ from tests.seglake.damaged_lakes import (
     segment_file,
     writing,
 )
+from tests.seglake.lake_worlds import PATHS, ROOT, Machine
 
 pytestmark = pytest.mark.thorough
 
@@ -45,8 +51,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check(root: Path, bucket: str | None = None, prefix: str = "") -> Report:
-    with ThreadRunner() as runner, reading(root) as lake:
+def check(
+    root: Path, bucket: str | None = None, prefix: str = "", *, disk: Disk | None = None
+) -> Report:
+    with ThreadRunner() as runner, reading(root, disk=disk) as lake:
         return verify(lake, runner=runner, bucket=bucket, prefix=prefix)
 
 
@@ -203,6 +211,49 @@ def test_odd_files_are_noted(root: Path) -> None:
     assert len(report.notes) == 3
 
 
+def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_checked(root: Path) -> None:
+    whole = check(root)
+    flip_chunk(root, "small")
+    version_id = head(root, "small").version_id
+    for name, kind in (
+        ("segments", Kind.SEGMENT),
+        ("manifests", Kind.MANIFEST_FILE),
+        (version_id[:2], Kind.MANIFEST_FILE),
+    ):
+        report = check(root, disk=UnreadableDisk({}, unlisted=[name]))
+        [folder] = [problem for problem in report.problems if problem.kind is kind]
+        assert folder.path is not None
+        assert Path(folder.path).name == name
+        assert "Input/output error" in str(folder)
+        assert [one.key for one in report.problems if one is not folder] == ["small"]
+        assert replace(report, problems=[]) == whole
+
+
+def test_metadata_that_cannot_be_read_is_reported_and_the_rest_is_checked() -> None:
+    world = World(1)
+    with Machine(world, "unreadable") as machine:
+        with machine.open() as lake:
+            lake.buckets.create("photos")
+            lake.objects.put("photos", "small", b"some bytes")
+        databases = machine.databases
+        with ReadOnlyLake(
+            ROOT, disk=world.disk, runner=world.runner, connector=databases.connect
+        ) as reading_lake:
+            plan = plan_lake(reading_lake)
+        world.disk.faults.unreadable.add(PATHS.database)
+        with (
+            ReadOnlyLake(
+                ROOT, disk=world.disk, runner=world.runner, connector=databases.connect
+            ) as reading_lake,
+            LakeCheck(reading_lake, runner=world.runner) as lake_check,
+        ):
+            assert {one.kind for one in plan_lake(reading_lake).problems} == {Kind.METADATA}
+            findings = [lake_check.run(piece) for piece in plan.pieces]
+    report = join_lake(plan, findings)
+    assert report.segments == 1
+    assert {(one.kind, one.path) for one in report.problems} == {(Kind.METADATA, PATHS.database)}
+
+
 def test_a_damaged_manifest_in_the_metadata_is_told(root: Path) -> None:
     version_id = head(root, "small").version_id
     change_rows(
@@ -256,6 +307,41 @@ def test_what_was_marked_and_is_whole_again_is_noted(root: Path) -> None:
     assert report.problems == []
     [note] = report.notes
     assert "marked as damaged, but intact" in note
+
+
+def test_a_marked_version_is_not_intact_before_all_its_chunks_were_checked(root: Path) -> None:
+    flip_chunk(root, "a/big")
+    with writing(root) as lake, pytest.raises(Exception, match="damaged"):
+        lake.objects.get("photos", "a/big").read()
+    flip_chunk(root, "a/big")
+    with ThreadRunner() as runner, writing(root) as lake, reading(root) as lake_read:
+        plan = plan_lake(lake_read, bucket="photos", prefix="a/", bytes_max=CHUNK_BYTES)
+        with LakeCheck(lake_read, runner=runner) as lake_check:
+            findings = [lake_check.run(piece) for piece in plan.pieces]
+            version_id = lake.objects.head("photos", "a/big").version_id
+            lake.objects.delete("photos", "a/big", version_id=version_id)
+            removed = [lake_check.run(piece) for piece in plan.pieces]
+    versions, *of_chunks = findings
+    assert [one.key for one in join_lake(plan, findings).whole_again] == ["a/big"]
+    for number in range(3):
+        for some in (
+            [versions, *of_chunks[:number], removed[number + 1], *of_chunks[number + 1 :]],
+            [versions, *of_chunks[:number], *of_chunks[number + 1 :]],
+        ):
+            report = join_lake(plan, some)
+            assert (report.problems, report.whole_again, report.notes) == ([], [], [])
+
+
+def test_a_version_is_damaged_once_even_if_some_of_it_was_not_checked(root: Path) -> None:
+    for index in (0, 2):
+        flip_chunk(root, "a/big", index=index)
+    with ThreadRunner() as runner, reading(root) as lake:
+        plan = plan_lake(lake, bucket="photos", prefix="a/", bytes_max=CHUNK_BYTES)
+        with LakeCheck(lake, runner=runner) as lake_check:
+            findings = [lake_check.run(piece) for piece in plan.pieces]
+    findings[2] = Finding()
+    [problem] = join_lake(plan, findings).problems
+    assert problem.why.startswith("2 of 3 chunks are damaged; the first: ")
 
 
 def test_what_is_removed_while_it_is_read_is_no_damage(tmp_path: Path) -> None:

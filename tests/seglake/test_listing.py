@@ -13,12 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.seglake.errors import NoSuchBucket
 from lakebed.seglake.listing import list_objects, list_uploads, list_versions
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import Page, State
+from lakebed.seglake.stored_pages import StoredObjects
+from lakebed.seglake.stored_rows import PartPage, StoredVersions
 from tests.seglake.meta.samples import (
     BUCKET,
     bucket,
@@ -269,6 +272,24 @@ def test_a_page_of_nothing_is_not_truncated(shared: Database) -> None:
         assert list_objects(reader, BUCKET, max_keys=0) == Page([], [])
         assert list_versions(reader, BUCKET, max_keys=0) == Page([], [])
         assert list_uploads(reader, BUCKET, max_uploads=0) == Page([], [])
+
+
+@pytest.mark.parametrize("only_current", [False, True])
+@pytest.mark.parametrize("manifests", [False, True])
+def test_a_stored_page_of_nothing_is_the_last(
+    shared: Database, *, only_current: bool, manifests: bool
+) -> None:
+    def write_all(writer: Writer) -> None:
+        put(version("a", 1))(writer)
+        writer.add_upload(upload("a", "1"))
+
+    fill(shared, write_all)
+    stored = StoredObjects(shared)
+    page = stored.versions(BUCKET, max_versions=0, only_current=only_current, manifests=manifests)
+    assert page == StoredVersions([], has_more=False)
+    assert stored.parts(BUCKET, max_parts=0) == PartPage([], None)
+    with pytest.raises(NoSuchBucket):
+        stored.versions("missing", max_versions=0)
 
 
 def test_no_page_has_more_than_a_thousand(shared: Database) -> None:

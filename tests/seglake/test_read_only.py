@@ -154,7 +154,7 @@ def test_what_only_a_writer_can_settle_is_left_to_it(tmp_path: Path) -> None:
     assert "meta.db-journal" in before
     with (
         reading(tmp_path) as lake,
-        pytest.raises(DiskError, match="the store must be opened for writing"),
+        pytest.raises(DiskError, match="open the store for writing first"),
     ):
         lake.buckets.list()
     assert files_of(tmp_path) == before

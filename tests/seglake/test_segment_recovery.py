@@ -316,6 +316,22 @@ def test_a_full_disk_keeps_nobody_from_opening() -> None:
     assert len(left.recover().rows) == 1
 
 
+@pytest.mark.parametrize("operation", ["mkdir", "create", "pwrite"])
+def test_damage_that_cannot_be_saved_on_a_full_disk_is_reported(operation: str) -> None:
+    left = Left(confirmed_count=4)
+    for number in (0, 2):
+        left.world.disk.flip_bit(left.path, offset=left.chunks[number].offset)
+    left.world.disk.faults.fail(operation, code=errno.ENOSPC)
+    found = left.recover(offsets=True)
+    starts = [left.chunks[number].offset - 36 for number in (0, 2)]
+    assert [damage.offset for _, damage in found.damage] == starts
+    assert (found.rows, list(quarantined(left.world.disk))) == ([], [])
+    later = left.recover(offsets=True)
+    assert later.damage == found.damage
+    assert left.indexed() == left.whole() == [1, 3]
+    assert len(list(quarantined(left.world.disk))) == 2
+
+
 def test_a_long_segment_is_recovered_in_windows() -> None:
     world = new_world()
     make_folders(world.disk, FOLDER)

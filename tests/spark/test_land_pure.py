@@ -121,6 +121,28 @@ def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], proble
     assert issubclass(BadConfig, InputError)
 
 
+@pytest.mark.parametrize(
+    ("given", "of_events", "of_audit"),
+    [
+        ('{"events": {"0": 17}}', '{"events":{"0":17}}', ""),
+        ('{"events": {"0": 17}, "audit": "3:64"}', '{"events":{"0":17}}', '{"audit":"3:64"}'),
+        ('{"0": 17}', '{"0": 17}', '{"0": 17}'),
+        ("latest", "latest", "latest"),
+        ("", "", ""),
+        ('{"events": {}, "typo": {}}', '{"events": {}, "typo": {}}', '{"events": {}, "typo": {}}'),
+        ("[1", "[1", "[1"),
+    ],
+)
+def test_each_table_gets_the_starting_offsets_of_its_own_topic(
+    given: str, of_events: str, of_audit: str
+) -> None:
+    both = config(topics=("events",), logs=("audit",), starting_offsets=given)
+    events, audit = both.landings()
+    assert (events.names, audit.names) == (("events",), ("audit",))
+    assert both.starting_offsets_of(events) == of_events
+    assert both.starting_offsets_of(audit) == of_audit
+
+
 def test_what_killed_tasks_left_of_parquet_is_removed_if_that_is_asked_for() -> None:
     plain = config(table_format="parquet")
     assert (plain.landings()[0].optimize_batches, plain.keeps_up_at_end) == (0, False)

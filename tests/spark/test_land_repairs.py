@@ -10,15 +10,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from lakebed.base.errors import InputError
+from lakebed.base.errors import Busy, InputError
 from lakebed.spark.jobs.land import dead_letter_retry, land
-from lakebed.spark.jobs.land.config import LandConfig
+from lakebed.spark.jobs.land.config import LandConfig, Landing
 from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, SourceOptions
 from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
 from lakebed.spark.jobs.land.rows import DEAD_LETTER
 from lakebed.spark.jobs.land.target import target_of
 from lakebed.spark.jobs.land.task import TaskFiles
 from lakebed.spark.jobs.land.wider_columns import widened, wider_types
+from lakebed.spark.tables import commit
+from lakebed.spark.tables.snapshot import UnsupportedTable
 from lakebed.spark.tables.upkeep import optimize
 from tests.spark.lands import Lake, by_offset, messages, started_lake
 from tests.spark.table_locations import delta, rows_of
@@ -144,7 +146,7 @@ def test_dead_letters_that_are_rows_by_now_are_landed_once(spark: SparkSession, 
     assert dead_offsets(lake, topic) == [101]
 
 
-@pytest.mark.parametrize("killed_at", ["target_of", "_take_out", "_remove_decision"])
+@pytest.mark.parametrize("killed_at", ["_commit_rows", "_take_out", "_remove_decision"])
 def test_a_retry_that_is_killed_is_finished_by_the_next_and_new_letters_stay(
     lake: Lake, killed_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,3 +174,56 @@ def test_a_retry_that_is_killed_is_finished_by_the_next_and_new_letters_stay(
     assert dead_offsets(lake, topic) == [101, 200]
     assert retry_dead_letters(landing, lake.s3) == 0
     assert lake.keys(f"_land/tables/{topic}_dead_letters") == []
+
+
+def started_retry(lake: Lake, landing: Landing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a retry that dies after it is recorded, before its first commit."""
+
+    def dying(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letter_retry, "_commit_rows", dying)
+        with pytest.raises(KeyboardInterrupt):
+            retry_dead_letters(landing, lake.s3)
+
+
+def test_a_retry_that_other_writers_hold_up_keeps_its_rows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lake.new_topic()
+    config = lake.config(topic, values="json")
+    landing = config.landings()[0]
+    bury(lake, config, b'{"id": 7}', b"oops", first=100, batch=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "ATTEMPTS_MAX", 0)
+        with pytest.raises(Busy):
+            retry_dead_letters(landing, lake.s3)
+    assert dead_offsets(lake, topic) == [100, 101]
+    assert retry_dead_letters(landing, lake.s3) == 1
+    assert cells(lake, topic, "_offset", "id") == [(100, 7)]
+    assert dead_offsets(lake, topic) == [101]
+
+
+def test_a_retry_that_the_table_refuses_leaves_the_dead_letters(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lake.new_topic()
+    config = lake.config(topic, values="json")
+    landing = config.landings()[0]
+    bury(lake, config, b'{"id": 7}', b"oops", first=100, batch=0)
+    started_retry(lake, landing, monkeypatch)
+    data = [key for key in lake.keys(f"tables/{topic}") if key.endswith(".parquet")]
+    assert data, "the rows of the retry were written"
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "check_writable", refuse)
+        with pytest.raises(UnsupportedTable):
+            retry_dead_letters(landing, lake.s3)
+    assert lake.keys(f"_land/tables/{topic}_dead_letters") == []
+    assert dead_offsets(lake, topic) == [100, 101]
+    assert retry_dead_letters(landing, lake.s3) == 1
+    assert cells(lake, topic, "_offset", "id") == [(100, 7)]
+
+
+def refuse(_: Any) -> None:
+    raise UnsupportedTable("the table has a constraint")

@@ -59,7 +59,7 @@ def test_the_keys_are_for_their_owner_and_only_while_it_is_served(tmp_path: Path
         own.close()
         own.close()
     assert not path.exists()
-    with pytest.raises(NotFound, match="no program serves the S3"):
+    with pytest.raises(NotFound, match="no program that serves the S3"):
         place_of(path=tmp_path, table="lake/t")
     with own_s3(tmp_path) as again:
         again.ensure_bucket("lake")
@@ -96,9 +96,9 @@ def test_what_a_killed_run_left_is_not_taken_for_a_server(tmp_path: Path) -> Non
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
     assert (tmp_path / FILE_NAME).exists()
-    with pytest.raises(NotFound, match="no program serves"):
+    with pytest.raises(NotFound, match="no program that serves"):
         find_own_s3(str(tmp_path))
-    with Store.open(tmp_path), pytest.raises(NotFound, match="open in another program"):
+    with Store.open(tmp_path), pytest.raises(NotFound, match="did not publish an S3 endpoint"):
         find_own_s3(str(tmp_path))
     with own_s3(tmp_path):
         assert find_own_s3(str(tmp_path)).process_id == os.getpid()

@@ -107,6 +107,13 @@ def test_what_is_not_there_is_told(place: FilesLocation, tmp_path: Path) -> None
         parquet_files.parquet_files(place)
 
 
+def test_the_files_of_more_than_100_000_tasks_are_listed_in_order(place: FilesLocation) -> None:
+    for number in (100_000, 99_999, 7):
+        write_file(place, number, batches(number), SCHEMA, compression="zstd")
+    names = [Path(file.path).name for file in parquet_files.parquet_files(place)]
+    assert names == ["part-00007.parquet", "part-99999.parquet", "part-100000.parquet"]
+
+
 def test_one_file_is_a_place_whatever_its_name(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     parquet.write_table(pa.table({"value": [1]}), path)
@@ -117,9 +124,9 @@ def test_one_file_is_a_place_whatever_its_name(tmp_path: Path) -> None:
 def test_what_is_no_parquet_is_damage_with_its_name(place: FilesLocation) -> None:
     path = Path(place.folder) / "a.parquet"
     path.write_bytes(b"PAR1 or not")
-    with pytest.raises(Corrupt, match=r"a\.parquet: not a Parquet file"):
+    with pytest.raises(Corrupt, match=r"a\.parquet: not a valid Parquet file"):
         parquet_files.schema_of(place, str(path))
-    with pytest.raises(Corrupt, match=r"a\.parquet: not a Parquet file"):
+    with pytest.raises(Corrupt, match=r"a\.parquet: not a valid Parquet file"):
         values(place, str(path), 0, 1)
 
 
@@ -139,7 +146,7 @@ def test_small_files_share_a_task_and_large_ones_are_cut() -> None:
 def test_columns_are_those_of_messages() -> None:
     schema = pa.schema({"offset": pa.int64(), "value": pa.binary(), "key": pa.string()})
     assert importable_columns(schema, "p") == ("key", "value")
-    with pytest.raises(InputError, match="p: the column 'price' cannot be published"):
+    with pytest.raises(InputError, match="p: the column 'price' cannot be imported"):
         importable_columns(schema.append(pa.field("price", pa.int64())), "p")
     with pytest.raises(
         InputError, match="p: the file has no column 'value', which an import needs"

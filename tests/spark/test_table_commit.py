@@ -24,6 +24,7 @@ from lakebed.spark.tables.parts import FilePart, splits_of
 from lakebed.spark.tables.schemas import SchemaMismatch, arrow_schema
 from lakebed.spark.tables.snapshot import (
     DataFile,
+    UnreadableTable,
     UnsupportedTable,
     check_readable,
     check_writable,
@@ -303,6 +304,25 @@ def test_a_bucket_or_a_key_that_is_wrong_is_told(node: Endpoint, place: TableLoc
     with pytest.raises(InputError, match="refused the access key"):
         load_table(stranger)
     assert "wrong secret" not in repr(stranger)
+
+
+def test_a_damaged_log_of_a_table_is_reported(node: Endpoint, place: TableLocation) -> None:
+    append(place, batch(1), SCHEMA)
+    append(place, batch(2), SCHEMA)
+    client = s3(node)
+    log = f"{place.prefix}/_delta_log"
+    first = client.get_object(Bucket=place.bucket, Key=f"{log}/{0:020d}.json")["Body"].read()
+    client.put_object(Bucket=place.bucket, Key=f"{log}/{0:020d}.json", Body=b"{nonsense")
+    with pytest.raises(UnreadableTable, match=r"the log of the table cannot be read.*damaged"):
+        load_table(place)
+    with pytest.raises(UnreadableTable, match="the log of the table cannot be read"):
+        append(place, batch(3), SCHEMA)
+    client.put_object(Bucket=place.bucket, Key=f"{log}/{0:020d}.json", Body=first)
+    newest = load_table(place).version()
+    client.delete_object(Bucket=place.bucket, Key=f"{log}/{newest - 1:020d}.json")
+    with pytest.raises((NotFound, UnreadableTable), match=f"{newest - 1}|cannot be read"):
+        load_table(place, version=newest - 1)
+    client.close()
 
 
 def test_a_file_that_is_gone_or_damaged_is_told(node: Endpoint, place: TableLocation) -> None:

@@ -148,6 +148,20 @@ def test_damage_is_told_and_the_rest_is_counted(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.spark
+def test_damage_of_the_first_chunk_as_a_whole_is_reported(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    make(root)
+    with Store.open(root, config=CONFIG) as store:
+        fill_chunks(store.log("orders"), until=2)
+    flip(chunk_files(root)[0], 50)  # its checksum: all of its records can be read
+    report = tier_history(spark, Backend(path=str(root)), ["orders"])
+    assert not report.is_good
+    assert "the chunk's checksum does not match" in report.lines[0]
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("is_damaged", [False, True], ids=["whole", "damaged"])
 def test_over_an_endpoint_the_tables_are_the_same(
     spark: SparkSession, tmp_path: Path, is_damaged: bool

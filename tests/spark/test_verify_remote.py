@@ -15,7 +15,8 @@ from lakebed.spark.backends import Backend
 from lakebed.spark.jobs import verify_remote_segments
 from lakebed.spark.jobs.verify import verify
 from lakebed.spark.jobs.verify_remote import check_in_task, join_remote, plan_in_task
-from lakebed.store.store_check import StoreReport, verify_store
+from lakebed.spark.jobs.verify_remote_segments import LogSegment
+from lakebed.store.store_check import StoreReport, Unchecked, verify_store
 from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.store.lake_tiers import CONFIG
 from tests.store.whole_stores import DAMAGES, OBJECTS, TOPICS, write_store
@@ -105,6 +106,19 @@ def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
     assert report.is_good, report
     assert report.topics[0].report.segments == 5
     assert report.logs[0].report.segments == 7
+
+
+def test_a_log_that_does_not_exist_is_reported_and_not_created(
+    root: Path, live_api: LiveApi
+) -> None:
+    backend = at(live_api)
+    before = live_api.store.logs()
+    piece = plan_in_task(True, backend).pieces[0]
+    assert isinstance(piece, LogSegment)
+    [finding] = check_in_task(backend, [piece._replace(log="gone")])
+    assert isinstance(finding, Unchecked)
+    assert (finding.what, "gone" in finding.why) == ("log gone, segment 0", True)
+    assert live_api.store.logs() == before
 
 
 @pytest.mark.spark

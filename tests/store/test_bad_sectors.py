@@ -124,7 +124,7 @@ def test_repair_keeps_what_is_whole_around_a_bad_sector(root: Path) -> None:
         assert repaired_topic.lost
     with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:
         partition = store.topic("clicks").partition(0)
-        with pytest.raises(Corrupt, match="are lost"):
+        with pytest.raises(Corrupt, match="are recorded as lost"):
             list(partition.read())
         for record in store.damage.list():
             store.damage.acknowledge(record.id)

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.damage_ledger import load_ledger
 from lakebed.base.errors import (
     BadName,
     Closed,
     Corrupt,
+    DiskError,
     InputError,
     NoSpace,
     NotFound,
@@ -339,6 +340,28 @@ def test_a_damaged_commit_is_set_aside_and_told() -> None:
         assert record.path == "topics/orders/0/commit.bin"
         assert record.saved == (f"quarantine/{name}",)
         assert topic.commit_batches(APPLICATION, 2, {0: [batch(b"goes on")]})[0].is_new
+
+
+def test_a_damaged_commit_that_could_not_be_moved_at_once_is_recorded_once() -> None:
+    damaged = World(1)
+    with opened(damaged) as topic:
+        interrupted(topic, damaged, nth=1)
+    data = flipped(content(damaged.disk, PATHS.commit), 5000)
+    replace_file(damaged.disk, PATHS.commit, data)
+    recorded_counts = []
+    for nth in range(1, 10):
+        world = damaged.copy()
+        world.disk.faults.fail("rename", nth=nth)
+        with suppress(DiskError), opened(world):
+            pass
+        recorded_counts.append(len(load_ledger(world.disk, ROOT).records))
+        world.disk.faults.forget_planned()
+        world.clock.advance(NS_PER_S)
+        with opened(world):
+            [record] = load_ledger(world.disk, ROOT).records
+            [saved] = record.saved
+            assert content(world.disk, f"{ROOT}/{saved}") == data
+    assert {0, 1} <= set(recorded_counts), "failed before the record and after it"
 
 
 def test_a_commit_of_a_newer_version_is_left_to_a_newer_program() -> None:

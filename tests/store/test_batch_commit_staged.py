@@ -15,6 +15,7 @@ from lakebed.base.units import KIB
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.paths import TopicPaths
 from lakebed.kernels.format import RECORD_BATCH
+from lakebed.store import staged_batch
 from lakebed.store.staged_batch import Staged, StagedFile, StagedObject
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
@@ -125,6 +126,24 @@ def test_what_is_too_large_for_the_topic_is_refused(topic: StoreTopic, world: Wo
     # Many small ones may be more than one append can be.
     rest = [batch(*many[:4]) for _ in range(4)]
     assert topic.commit_batches(APPLICATION, 1, {0: rest})[0].count == 16
+
+
+@pytest.mark.parametrize(
+    ("size", "excess"), [(65, "65, the maximum is 64"), (None, "above the maximum of 64")]
+)
+def test_what_is_too_large_is_named_once(world: World, size: int | None, excess: str) -> None:
+    def pieces(_bucket: str, _key: str) -> Iterator[bytes]:
+        yield GOOD[: RECORD_BATCH.size]
+        raise TooLarge("the row", size=size, limit=64)
+
+    staged = StagedObject("stage", "part")
+    with (
+        staged_batch.opened(staged, disk=world.disk, read_object=pieces, place="batch 1") as source,
+        pytest.raises(TooLarge) as caught,
+    ):
+        list(staged_batch.record_batches(source, config=SMALL, place="batch 1"))
+    assert str(caught.value) == f"batch 1, byte 0: the row is {excess}"
+    assert (caught.value.size, caught.value.limit) == (size, 64)
 
 
 def test_no_bytes_and_other_things_are_refused(topic: StoreTopic, world: World) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadName, DiskError, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -176,6 +177,19 @@ def test_letters_stay_after_a_restart_and_so_does_what_was_sent_back(world: Worl
     group = opened(world, group_config=TWICE).topic("orders").group("billing")
     assert letters(group) == numbered(4)[1:]
     assert values(group.lease()) == numbered(4)[:1]
+
+
+def test_letters_that_a_slow_disk_sends_back_are_not_sent_twice(world: World) -> None:
+    """Sending takes longer than the leases of the store's groups."""
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(4))
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], numbered(4))
+    world.disk.faults.slow_ns["fdatasync"] = 2000 * NS_PER_MS
+    assert (group.redrive(), group.redrive()) == (4, 0)
+    world.disk.faults.slow_ns.clear()
+    assert (group.lag(), values(group.lease())) == ({0: 4}, numbered(4))
 
 
 def test_a_letter_sent_back_while_an_earlier_one_is_held_is_no_longer_listed(world: World) -> None:

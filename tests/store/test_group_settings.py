@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.errors import Corrupt, DiskError, UnknownVersion
 from lakebed.base.files import read_file
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.sweep import sweep
@@ -16,6 +16,7 @@ from lakebed.base.simulation.world import World
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.topics import StoreTopics
 from lakebed.stroma.config import GroupConfig
+from tests.fakes.troubled_disk import TroubledDisk
 from tests.store.queues import GROUP, ROOT, SMALL, append, opened
 
 OWN = GroupConfig(lease_ms=5000, per_key_order=True)
@@ -155,6 +156,46 @@ def test_what_cannot_be_read_is_not_guessed_and_may_be_said_again(
     if error is Corrupt:
         store.topic("orders").group("billing", config=OWN)
         assert leased_ms(store.topics) == 5000
+
+
+def test_they_are_not_kept_before_the_group_has_its_files_of_partition_0(world: World) -> None:
+    """A crash left only the files of another partition; deleting the group removes all of them."""
+    world.disk = disk = TroubledDisk(world)
+    store = opened(world)
+    store.topic("orders", partitions=2).group("billing")
+    store.close()
+    first = f"{ROOT}/groups/orders-0_billing.delta"
+    disk.unlink(first)
+    store, disk.refused = opened(world), first
+    with contextlib.suppress(DiskError):
+        store.topic("orders").group("billing", config=OWN)
+    store.close()
+    store, disk.refused = opened(world), ""
+    assert store.topics.group_names("orders") == ["billing"]
+    store.topics.delete_group("orders", "billing")
+    assert not disk.exists(PATH)
+    store.topic("orders").group("billing", config=OWN)
+    assert disk.exists(PATH)
+
+
+@pytest.mark.parametrize("left_by", ["lost files", "a removal that failed"])
+def test_a_new_group_does_not_inherit_what_a_deletion_left(world: World, left_by: str) -> None:
+    store = opened(world)
+    topic = store.topic("orders", partitions=2)
+    append(topic, b"a", partition=1)
+    topic.group("billing", config=OWN)
+    if left_by == "lost files":
+        store.close()
+        world.disk.unlink(f"{ROOT}/groups/orders-0_billing.delta")
+        store = opened(world)
+        store.topics.delete_group("orders", "billing")
+    else:
+        world.disk.faults.fail("unlink")
+        with pytest.raises(DiskError, match="unlink"):
+            store.topics.delete_group("orders", "billing")
+    assert world.disk.exists(PATH)
+    assert leased_ms(store.topics) == GROUP.lease_ms
+    assert not world.disk.exists(PATH)
 
 
 def test_they_are_seen_beside_the_writer(tmp_path: Path) -> None:

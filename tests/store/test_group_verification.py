@@ -24,6 +24,7 @@ from lakebed.store.store_check import (
 )
 from lakebed.store.store_check_lines import report_lines
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.events import frame
 from lakebed.stroma.format import EVENTS_START, SNAPSHOT_HEADER
 from lakebed.stroma.paths import GroupName, GroupPaths
 from tests.seglake.damaged_lakes import change_rows, flip
@@ -94,6 +95,14 @@ def test_pieces_that_are_checked_elsewhere_give_the_same_report(
     report = join_store(plan, found)
     assert report == verify_store(root)
     assert report.problem_count == 2
+
+
+def test_an_invalid_event_is_reported_with_all_its_bytes(root: Path, paths: GroupPaths) -> None:
+    delta, event = Path(paths.delta), frame(2, bytes(9))
+    size = delta.stat().st_size
+    delta.write_bytes(delta.read_bytes() + event)
+    [problem] = verify_store(root).groups.problems
+    assert (problem.offset, problem.length) == (size, len(event))
 
 
 def test_every_damaged_byte_of_a_delta_is_found(root: Path, paths: GroupPaths) -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
 from lakebed.store.pin_file import DURATION_MS_MAX, OffsetRange, Pin, decode_pin, encode_pin
 from lakebed.store.pins import GRACE_MS, Pins
+from lakebed.store.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store" / "v1"
 MS = 1_000_000
@@ -65,6 +67,16 @@ def test_a_reader_removes_nothing(pins: Pins, clock: SimulatedClock, tmp_path: P
     reader = Pins(real_disk(), tmp_path, clock=clock, is_writer=False)
     assert reader.active() == []
     assert len(list((tmp_path / "pins").iterdir())) == 1
+
+
+def test_a_store_draws_the_ids_of_its_pins_from_its_random(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        store.log("orders")
+    for read_only in (False, True):
+        with Store.open(tmp_path, read_only=read_only, random=Random(7)) as store:
+            expected = f"{Random(7).getrandbits(64):016x}"
+            assert make(store.pins).pin_id == expected
+            store.pins.release(expected)
 
 
 def test_a_pin_is_renewed_from_now_on(pins: Pins, clock: SimulatedClock) -> None:

@@ -236,6 +236,10 @@ def test_a_group_is_described_as_its_writer_describes_it(
         assert found == alike
         assert found.epoch >= expected.epoch
     assert reading.topic("orders").groups() == ["billing"]
+    group.ack_all([*leased[:2], *leased[6:], *group.lease(max_messages=6)])
+    topic = reading.topic("orders")
+    unsettled = [topic.group("billing").unsettled(partition) for partition in topic.partitions]
+    assert sorted(unsettled) == [[], [(leased[5].offset, leased[5].offset + 1)]]
 
 
 def test_a_group_is_read_also_while_it_is_folded(writing: Store, reading: ReadOnlyStore) -> None:

@@ -44,6 +44,10 @@ ELSEWHERE = segment(None, None)
         ([FIRST_ELSEWHERE, ELSEWHERE, segment(5, 1)], None),
         ([segment(4, 100), ELSEWHERE, segment(5, 0)], None),
         ([segment(4, 100), segment(5, 200)], 9),
+        ([segment(3, 0, base_offset=0), segment(4, None), segment(5, 9)], 12),
+        ([segment(4, None, base_offset=0), ELSEWHERE, segment(5, 20)], None),
+        ([FIRST_ELSEWHERE, segment(4, None), segment(5, 20)], None),
+        ([segment(4, None, base_offset=0), segment(5, 6), ELSEWHERE, segment(5, 20)], 23),
     ],
 )
 def test_segments_that_do_not_say_are_counted_by_the_next(

@@ -73,6 +73,30 @@ def test_sections_that_bound_each_other_are_checked_together(tmp_path: Path) -> 
         settings_of(tmp_path, environment={"LAKEBED_AOF_TIER2_ENDPOINT": "http://example.com"})
 
 
+def test_a_problem_of_several_sections_names_where_they_are_set(tmp_path: Path) -> None:
+    file = tmp_path / "lakebed.toml"
+    large = {"LAKEBED_AOF_SEGMENT_BYTES": "256MiB"}
+    tiered = {"LAKEBED_AOF_TIERS_TIERING_ENABLED": "1"}
+    names = "LAKEBED_AOF_SEGMENT_BYTES, LAKEBED_AOF_TIERS_TIERING_ENABLED"
+    with pytest.raises(BadConfig, match=f"^{names}: segment_bytes is"):
+        settings_of(tmp_path, environment={**large, **tiered, "LAKEBED_S3_REGION": "x"})
+    file.write_text("[aof_tiers]\ntiering_enabled = true\n")
+    with pytest.raises(BadConfig, match=f"^{file}, LAKEBED_AOF_SEGMENT_BYTES: segment_bytes is"):
+        settings_of(tmp_path, environment=large)
+    file.write_text('[aof]\nsegment_bytes = "256MiB"\n[aof_tiers]\ntiering_enabled = true\n')
+    with pytest.raises(BadConfig, match=f"^{file}: segment_bytes is"):
+        settings_of(tmp_path, environment={})
+
+
+def test_a_problem_of_the_address_names_where_it_is_set(tmp_path: Path) -> None:
+    (tmp_path / "lakebed.toml").write_text('[aof_tier2]\nurl = "tier3"\n')
+    with pytest.raises(BadConfig, match=rf"^{tmp_path}/lakebed.toml: \[aof_tier2\] url"):
+        settings_of(tmp_path, environment={"LAKEBED_AOF_SEGMENT_BYTES": "128KiB"})
+    (tmp_path / "lakebed.toml").unlink()
+    with pytest.raises(BadConfig, match=r"^LAKEBED_AOF_TIER2_URL: \[aof_tier2\] url"):
+        settings_of(tmp_path, environment={"LAKEBED_AOF_TIER2_URL": "tier3"})
+
+
 def test_what_the_store_is_opened_with_reaches_the_tiers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

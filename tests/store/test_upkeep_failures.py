@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ from lakebed.base.simulation.world import World
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
+from lakebed.stroma.config import GroupConfig
 from tests.fakes.troubled_disk import TroubledDisk
 from tests.store.queues import ROOT, SMALL, append
 
@@ -51,6 +54,34 @@ def test_a_topic_whose_compaction_fails_is_among_the_failures_and_the_others_go_
         world.runner.advance(31 * NS_PER_S)
         assert store.failures() == []
         assert message_count(damaged) < 100
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_group_whose_fold_fails_is_among_the_failures_and_the_others_go_on(code: int) -> None:
+    world = World(4)
+    world.disk = disk = TroubledDisk(world)
+    disk.refused, disk.code = "/groups/orders-0_damaged.snap", code
+    config = GroupConfig(compaction_events=4)
+    with Store.open(
+        ROOT, topic_config=SMALL, group_config=config, disk=disk, runner=world.runner
+    ) as store:
+        topic = store.topic("orders")
+        append(topic, *(b"%d" % number for number in range(20)))
+        damaged, whole = topic.group("damaged"), topic.group("whole")
+        for group in (damaged, whole):
+            for message in group.lease(max_messages=10):
+                group.ack(message)
+        world.runner.advance(120 * NS_PER_S)
+        ((kind, name, error),) = store.failures()
+        assert (kind, name) == ("group upkeep", "orders 0 damaged")
+        assert os.strerror(code) in str(error)
+        assert whole.describe()[0].generation > 1
+        damaged.ack_all(damaged.lease(max_messages=1))
+        disk.refused = ""
+        world.runner.advance(31 * NS_PER_S)
+        assert store.failures() == []
+        assert damaged.describe()[0].delta_events < 4
+        assert damaged.lag() == {0: 9}
 
 
 def test_upkeep_of_the_object_store_that_fails_is_among_the_failures_and_is_tried_again(

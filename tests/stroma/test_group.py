@@ -55,6 +55,16 @@ def test_acked_messages_are_never_leased_again_and_acked_until_follows(world: Wo
     assert lease_all(group) == [5]
 
 
+def test_unsettled_messages_are_ranges_and_there_is_none_if_all_are_settled(world: World) -> None:
+    group = Opened(world, FakeSource(6)).group
+    assert group.unsettled() == [(0, 6)]
+    grant = group.lease(6)
+    group.ack([(2, 4)], epoch=grant.epoch)
+    assert group.unsettled() == [(0, 2), (4, 6)]
+    group.ack([(0, 2), (4, 6)], epoch=grant.epoch)
+    assert group.unsettled() == []
+
+
 def test_an_expired_lease_is_given_to_the_next_with_a_higher_count(world: World) -> None:
     group = Opened(world, FakeSource(3)).group
     first = group.lease(3)

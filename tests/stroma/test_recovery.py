@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from lakebed.base.errors import Corrupt, SyncFailed, Torn, UnknownVersion
 from lakebed.base.files import make_folders, read_file, replace_atomically
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
+from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import GIB
 from lakebed.stroma.config import GroupConfig
@@ -95,6 +98,33 @@ def test_unknown_events_and_flags_are_shown(world: World) -> None:
     write(world, delta=delta_bytes() + flagged_event())
     described = Opened(world, FakeSource(40), CONFIG).group.describe()
     assert (described.unknown_events, described.flagged_events) == (1, 1)
+
+
+def test_an_event_with_an_invalid_payload_is_damaged_with_its_header_and_checksum(
+    world: World,
+) -> None:
+    before, event = delta_bytes([Ack(0)]), frame(2, bytes(9))
+    write(world, delta=before + event + encode([Ack(1)])[0])
+    recovered = load(world.disk, PATHS, CONFIG, now_ms=NOW_MS)
+    assert [damage[:2] for damage in recovered.damages] == [(len(before), len(before) + len(event))]
+    assert recovered.state.base == 2
+
+
+def test_a_damaged_delta_is_saved_durably_before_it_is_replaced(world: World) -> None:
+    bad = delta_bytes([Ack(0)]) + b"?" + encode([Ack(1)])[0]
+    write(world, delta=bad)
+    probe = world.copy()
+    Opened(probe, FakeSource(20), CONFIG)
+    for step in range(probe.disk.steps - world.disk.steps):
+        twin = world.copy()
+        twin.disk.faults.crash_at_step = twin.disk.steps + step
+        with contextlib.suppress(SimulatedCrash):
+            Opened(twin, FakeSource(20), CONFIG)
+        twin.restart(Crash.KILL)
+        Opened(twin, FakeSource(20), CONFIG)
+        twin.restart(Crash.POWER)
+        [name] = [name for name in twin.disk.names(QUARANTINE) if not name.endswith(".tmp")]
+        assert content(twin, f"{QUARANTINE}/{name}") == bad
 
 
 def test_an_unrecorded_lease_of_the_same_epoch_is_an_extension(world: World) -> None:

@@ -190,6 +190,8 @@ def test_messages_parked_before_those_of_the_queue_are_looked_at_in_time() -> No
         ([(1, 3), (3, 5)], [(1, 5)]),
         ([(1, 9), (2, 3), (8, 10)], [(1, 10)]),
         ([(1, 2), (1, 2)], [(1, 2)]),
+        ([(5, 5)], []),
+        ([(1, 2), (2, 2), (3, 3)], [(1, 2)]),
     ],
 )
 def test_ranges_are_merged(ranges: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:

@@ -55,7 +55,7 @@ class ReadablePartition(Protocol):
         """Lists the segments of the partition, oldest first."""
 
     async def start_offset(self) -> int:
-        """The offset of the first message that can be read."""
+        """The first offset that can be read. There may be no message at that offset."""
 
     async def high_watermark(self) -> int:
         """The offset after the last durable message."""
@@ -86,14 +86,14 @@ class ReadablePartition(Protocol):
 
         If `start` is before the start offset or after the high watermark, the call itself raises
         `OffsetOutOfRange`, before the first batch. With `skip_damage`, skips damaged messages, and
-        calls `on_skipped` for each skipped range. A remote partition does not support that, and
-        raises `InputError`.
+        calls `on_skipped` for each skipped range. A remote partition does not support
+        `skip_damage`, and raises `InputError`.
         """
 
     async def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> AsyncIterator[Message]:
-        """Iterates over the messages of `[start, end)`; by default over all messages."""
+        """Iterates over the messages of `[start, end)`, like `read_batches`, but one by one."""
 
     async def follow(self, start: int | None = None) -> MessageIterator:
         """Iterates over the messages from `start` (by default the oldest) on, and waits for new
@@ -139,7 +139,7 @@ class MessageFollower(Protocol):
         seconds pass first."""
 
     def close(self) -> None:
-        """Ends the iteration. Idempotent."""
+        """Closes the follower, which returns no messages after that. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -191,7 +191,8 @@ class ReadableTopic(Protocol):
     async def group(self, name: str) -> ReadableGroup:
         """Returns the consumer group of that name.
 
-        If there is none, a topic of a read-only store raises `NotFound`; other topics create it.
+        If there is none, a topic of a read-only store raises `NotFound`; other topics create the
+        group.
         """
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
@@ -210,10 +211,11 @@ class ReadableTopics(Protocol):
     async def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Selects the oldest messages of all ranges, up to the limits. Returns the offset to stop
-        at in each range.
+        """Selects the oldest messages of all ranges together, up to the limits. Returns, for each
+        range, the offset up to which to read.
 
-        Reading every range up to its offset advances event time evenly across the ranges.
+        So event time advances evenly in all ranges. None means no limit. At least one message is
+        selected, even if it is larger than `max_bytes`.
         """
 
 
@@ -293,7 +295,7 @@ class ReadableManifestLog(Protocol):
 
     @property
     def damage(self) -> str | None:
-        """Describes the damage of the log's `log.json`; None if it is undamaged."""
+        """What is wrong with the log's `log.json`: damaged or missing; None if nothing is wrong."""
 
     @property
     async def reader(self) -> ManifestReader: ...
@@ -316,8 +318,8 @@ class ReadPins(Protocol):
         """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
 
     async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Makes a pin expire `duration_ms` from now. Raises `NotFound` if it was released or has
-        expired."""
+        """Makes a pin expire `duration_ms` from now. Raises `NotFound` if it was released, has
+        expired or is damaged."""
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
         """Makes pins expire about `duration_ms` from now. Returns the ids of those that were
@@ -327,18 +329,20 @@ class ReadPins(Protocol):
         """Removes a pin. Idempotent."""
 
     async def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins. A pin that cannot be removed is left to expire, without an error; but an
-        error is raised if a remote store cannot be reached."""
+        """Removes pins. A pin that cannot be removed is left to expire, without an error.
+
+        If the store is remote, an error is raised if the call itself fails.
+        """
 
     async def active(self) -> list[Pin]:
-        """Lists the pins of logs that have not expired."""
+        """Lists the pins of logs that are in effect."""
 
     async def active_offsets(self) -> list[Pin]:
-        """Lists the pins of topics that have not expired."""
+        """Lists the pins of topics that are in effect."""
 
 
 class StoredObject(Protocol):
-    """One version of an object, or a byte range of it. Iterating over it yields its bytes in
+    """One version of an object, or a byte range of one. Iterating over it yields the bytes in
     pieces."""
 
     @property
@@ -355,7 +359,10 @@ class StoredObject(Protocol):
     def __aiter__(self) -> AsyncIterator[memoryview]: ...
 
     def between(self, start: int, end: int) -> StoredObject:
-        """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
+        """Returns a `StoredObject` for the bytes `[start, end)` of the same version.
+
+        Both are offsets in the whole version.
+        """
 
     async def read(self) -> bytes:
         """Returns all bytes of this object or range."""
@@ -374,13 +381,17 @@ class ReadableBucket(Protocol):
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> StoredObject:
         """Opens an object, or a byte range of it. Iterating over the result yields the bytes in
-        pieces."""
+        pieces.
+
+        Without `version_id`, the newest version is read.
+        """
 
     async def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Returns all bytes of an object."""
+        """Returns all bytes of an object, by default of its newest version."""
 
     async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """Returns the properties of an object without its data."""
+        """Returns the properties of an object, by default of its newest version, without its
+        data."""
 
     async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
         """Iterates over the objects whose keys begin with `prefix` and sort after `after`, in key
@@ -389,14 +400,18 @@ class ReadableBucket(Protocol):
     async def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page of objects and common prefixes: up to `max_keys` of both together.
+        """Lists one page of the objects and common prefixes after `after`: up to `max_keys` of both
+        together.
 
-        A `max_keys` above 1,000 counts as 1,000.
+        A `max_keys` above 1,000 counts as 1,000. A common prefix is the part of a key up to the
+        first `delimiter` after `prefix`, as in S3.
         """
 
     def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """Iterates over all versions and delete markers, sorted by key, and for each key newest
-        first."""
+        """Iterates over the versions and delete markers of all keys that begin with `prefix`.
+
+        They are sorted by key, and for each key newest first.
+        """
 
     async def version_page(
         self,
@@ -464,7 +479,7 @@ class Verification(Protocol):
     async def verify_store(
         self, *, tier2: bool = True, progress: Progress = no_progress
     ) -> StoreReport:
-        """Verifies all logs, topics, groups and objects, and with `tier2` the objects of logs in
+        """Verifies all logs, topics, groups and objects, and with `tier2` the segments of logs in
         Tier 2 too."""
 
 
@@ -473,12 +488,12 @@ class ReadableStore(Protocol):
 
     @property
     async def root(self) -> str:
-        """The path of the store's folder on the machine of the process that has the store open."""
+        """The path of the store's folder, on the machine where that folder is."""
 
     @property
     async def version(self) -> StoreVersion | None:
-        """The contents of `store.json`: the format version of the store. None if there is no such
-        file."""
+        """The contents of `store.json`, such as the version of the store's format. None if there is
+        no such file."""
 
     @property
     def damage(self) -> ReadableDamage: ...
@@ -537,7 +552,7 @@ class ReadableStore(Protocol):
         """
 
     async def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """Returns the manifest log of a log; None if the log never had one.
+        """Returns the manifest log of a log; None if the log has none.
 
         `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
         """

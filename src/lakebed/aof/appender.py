@@ -2,7 +2,7 @@
 
 An append without a timeout never waits and does no I/O: if it would have to wait, it raises
 `WouldBlock`, which names the reason. Records that do not fit in the active segment go to the next
-one, which can be started only after the segment before the active one is sealed.
+segment, which can be started only after all segments before the active one are sealed.
 
 Invariants:
 
@@ -44,9 +44,9 @@ timestamp is further ahead of the clock than this, the next record takes the clo
 
 
 class Appender:
-    """Appends records from any thread.
+    """Appends records to one log. Thread-safe.
 
-    An append holds the log's mutex until its last record is queued.
+    An append holds the log's mutex until its last record is queued, but not while it waits.
     """
 
     def __init__(
@@ -109,9 +109,10 @@ class Appender:
                 return record_id
 
     def wait_for_segment(self, timeout: float | None) -> None:
-        """Waits until an append is worth trying; see `Aof.wait_for_writable_segment`.
+        """Waits while the active segment is full and the next one cannot be started or requested.
 
-        Also waits while flushes are failing, because appends are refused then.
+        Also waits while flushes are failing, because appends are refused then. For the errors, see
+        `Aof.wait_for_writable_segment`.
         """
         state = self._state
         deadline_ns = self._waiter.deadline_ns(timeout)
@@ -128,7 +129,7 @@ class Appender:
                 ):
                     return
                 else:
-                    reason = "no record can be appended yet"
+                    reason = "the active segment is full, and no other can be started yet"
                     refusal = WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: {reason}")
             if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
                 raise refusal
@@ -141,11 +142,12 @@ class Appender:
         ext_ids: Numbers,
         are_checked: bool,
     ) -> RecordIds:
-        """Appends as many records as fit in the active segment, and returns their ids.
+        """Appends the leading records that fit in the active segment, and returns their ids.
 
-        If none fit, first rolls over to the next segment. Raises `TooLarge` before appending any if
-        one of them does not fit in an empty segment, unless `are_checked`. The caller must hold the
-        log's mutex.
+        Appends at most `flush_bytes` bytes, but at least one record: if the first record does not
+        fit in the active segment, this first rolls over to the next segment. Before appending any
+        record, raises `TooLarge` if one of the records does not fit in an empty segment;
+        `are_checked` skips this check. The caller must hold the log's mutex.
         """
         state = self._state
         state.check_writable()
@@ -187,7 +189,8 @@ class Appender:
     ) -> AofBatch:
         """Encodes the leading payloads that fit in the active segment, up to `flush_bytes` bytes.
 
-        A first payload larger than `flush_bytes` is encoded alone.
+        If the first record is larger than `flush_bytes`, encodes it alone. The batch is empty if
+        the first record does not fit in the segment.
         """
         segment, limit = self._state.chain.active, self._flush_bytes
         batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
@@ -199,9 +202,9 @@ class Appender:
     def _stamp(self) -> int:
         """Returns the current time as the timestamp of the next records.
 
-        If the clock was set back since the last append by at most `SET_BACK_NS_MAX`, returns the
-        last timestamp instead, so that timestamps do not fall. The caller must hold the log's
-        mutex.
+        If the last timestamp is later than the current time by at most `SET_BACK_NS_MAX`, returns
+        the last timestamp instead, so that timestamps do not fall when the clock is set back a
+        little. The caller must hold the log's mutex.
         """
         state, now_ns = self._state, self._clock.wall_ns()
         if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
@@ -210,7 +213,8 @@ class Appender:
 
     def _flushes_fail(self, error: LakebedError) -> WouldBlock:
         return WouldBlock(
-            BackpressureKind.FLUSH, f"{self._state.name}: flushes are failing: {error}"
+            BackpressureKind.FLUSH,
+            f"{self._state.name}: flushes are failing, and appends are refused meanwhile: {error}",
         )
 
     def _check_fits(self, payload: Buffer) -> None:

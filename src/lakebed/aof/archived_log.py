@@ -1,10 +1,10 @@
-"""A read-only log view of the segments that retention moved to `archive/`.
+"""A read-only log view of the segments that retention archived, in the log's folder `archive/`.
 
-An archived segment's base offset is read from its header, because the file name does not contain
-it. An interchange segment's header does not contain it either, so it is computed from the first
-record, which is at the start of the records unless compaction left some out. An operator may delete
-archived segments, oldest first. If a segment between two others is missing, readers report a gap,
-as in any log.
+The base offset of an archived segment (its offset in the log) is read from its header, because the
+file name does not contain it. The header of an interchange segment does not contain it either: the
+base offset is then computed from the first record, which must not be missing. An operator may
+delete archived segments, oldest first. If a segment between two others is missing, readers report a
+gap, as in any log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakebed.base.runner import Runner
 
 
 class ArchivedLog:
-    """A `LogView` of the archive as it was when this object was created. Thread-safe."""
+    """A `LogView` of a log's archive as it was when this object was created. Thread-safe."""
 
     cold = None
 
@@ -64,10 +64,11 @@ class ArchivedLog:
         """Does nothing: the archive is listed only once, when this object is created."""
 
     def durable_end(self) -> RecordId:
-        """Returns the position after the last record of the last segment.
+        """Returns the position after the last record of the last archived segment.
 
-        If that segment's footer is damaged, returns the position where the footer begins. Returns 0
-        if the archive is empty.
+        If that segment has no valid footer, returns the position where the footer should begin. If
+        its file is too short for a segment, returns the start of the next segment: readers then
+        reach the segment, and report its damage. Returns 0 if the archive is empty.
         """
         if not self._segments:
             return RecordId(0)
@@ -75,13 +76,15 @@ class ArchivedLog:
         if last.end is not None:
             return RecordId.from_parts(last.segment_id, last.end)
         with self.disk.open(last.path) as file:
-            end = max(records_end_max(file.size()), RECORDS_START)
+            end = records_end_max(file.size())
+        if end < RECORDS_START:
+            return RecordId.from_parts(last.segment_id + 1, 0)
         return RecordId.from_parts(last.segment_id, end)
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:  # noqa: ARG002
         if self.durable_end() > position:
             return True
-        raise Closed(f"{self._name}: the end of the archive is reached, and no records are added")
+        raise Closed(f"{self._name}: the archived records end here, and no new records are added")
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         return lambda: None
@@ -91,27 +94,41 @@ def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
     """Returns the archived segments, oldest first.
 
     Files that are not named like archived segments are ignored. Raises `Corrupt` if two files have
-    the same segment number, and `InputError` if the base offset of a segment is not known.
+    the same segment number, `InputError` if the base offset of an interchange segment cannot be
+    computed, and `UnknownVersion` if an interchange segment has an unsupported version.
     """
-    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     segments: list[SegmentInfo] = []
-    for name in filter(None, map(ArchivedName.parse, names)):
-        if name.segment_id > SEGMENT_INDEX_MAX:
-            continue
-        info = _segment_info(disk, paths.archived(name), name)
+    for name in archived_names(disk, paths):
+        info = archived_info(disk, paths, name)
         if segments and segments[-1].segment_id == info.segment_id:
             raise Corrupt("another archived file has the same segment number", path=info.path)
         segments.append(info)
     return tuple(segments)
 
 
+def archived_names(disk: Disk, paths: LogPaths) -> list[ArchivedName]:
+    """Returns the names of the files of archived segments, oldest first; leaves other files out."""
+    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
+    parsed = filter(None, map(ArchivedName.parse, names))
+    return [name for name in parsed if name.segment_id <= SEGMENT_INDEX_MAX]
+
+
 def segment_name(info: SegmentInfo) -> SegmentName:
-    """Returns the name that the segment's file had in `segments/`."""
+    """Returns the name that the file of an archived segment has in the folder `segments/`.
+
+    The creation time in the name of an interchange segment is rounded down to milliseconds.
+    """
     return SegmentName(info.segment_id, info.base_offset, info.created_at)
 
 
-def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
-    """Describes an archived segment from its header and footer. Its records are not checked."""
+def archived_info(disk: Disk, paths: LogPaths, name: ArchivedName) -> SegmentInfo:
+    """Describes an archived segment from its file.
+
+    Reads only the header and footer of a runtime segment, but all of an interchange segment. Raises
+    `InputError` if the base offset of an interchange segment cannot be computed, and
+    `UnknownVersion` if such a segment has an unsupported version.
+    """
+    path = paths.archived(name)
     with disk.open(path) as file:
         if is_interchange_file(file):
             return _interchange_info(memoryview(file.pread(0, file.size())), path, name)
@@ -125,7 +142,11 @@ def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
 
 
 def _interchange_info(data: memoryview, path: str, name: ArchivedName) -> SegmentInfo:
-    """Describes an archived segment in the interchange layout, from its records."""
+    """Describes an archived segment in the interchange layout, from its header and records.
+
+    Raises `InputError` if its first record is damaged or may be missing, because the segment's base
+    offset is then not known.
+    """
     try:
         facts = interchange_facts(data, None)
     except UnknownVersion as error:
@@ -137,8 +158,8 @@ def _interchange_info(data: memoryview, path: str, name: ArchivedName) -> Segmen
     is_compacted = footer is not None and bool(footer.flags & FooterFlags.COMPACTED)
     if is_compacted or not ranges or ranges[0].start != INTERCHANGE_HEADER.size:
         raise InputError(
-            f"{path}: where this segment begins in the log is not known, because it is in the "
-            "interchange layout and its first record is missing; move the file out of the archive"
+            f"{path}: the base offset of this interchange segment is not known, because its first "
+            "record is damaged or may be missing; move the file out of the archive"
         )
     first = INTERCHANGE_RECORD.unpack(data, INTERCHANGE_HEADER.size)
     base_offset = first.logical_offset - RECORDS_START

@@ -1,9 +1,9 @@
-"""Makes sure that a segment can be archived intact before retention removes it from the log.
+"""Prepares segments for archiving, before retention removes them from the log.
 
 A segment that is only in Tier 0 needs no preparation: `retention_worker` moves its file to
-`archive/`. If a segment also has copies in colder tiers, those copies are deleted when it is
-retired, so its Tier 0 file is first read to the end and verified. If that file is damaged or
-missing, the segment is restored into the archive from the warmest intact copy. If no copy is
+`archive/`. If a segment also has copies in colder tiers, those copies are deleted when retention
+removes the segment, so the records in its Tier 0 file are first verified. If that file is damaged
+or missing, the segment is restored into the archive from the warmest intact copy. If no copy is
 intact, the segment stays in the log.
 """
 
@@ -37,7 +37,7 @@ class Archiver:
         *,
         on_ready: Callable[[], None],
     ) -> None:
-        """`on_ready` is called after each prepared segment, so that retention runs again."""
+        """`on_ready` is called after each segment is prepared, so that retention runs again."""
         self._disk = context.disk
         self._state = context.state
         self._recorder = recorder
@@ -50,15 +50,15 @@ class Archiver:
 
     @property
     def is_owed(self) -> bool:
-        """Whether segments were requested that `step` has not prepared yet."""
+        """Whether a segment was requested and is not prepared yet."""
         with self._mutex:
             return bool(self._requested)
 
     def is_ready(self, info: SegmentInfo) -> bool:
         """Returns whether retention may remove the segment from the log.
 
-        It may if the segment was restored into the archive, or if its Tier 0 file can be moved to
-        the archive: the file was verified, or no colder tier has a copy.
+        True if the archive has the segment, or if the segment's Tier 0 file can be moved to the
+        archive: the file was verified, or no colder tier has a copy.
         """
         with self._mutex:
             is_archived = info.segment_id in self._archived
@@ -66,11 +66,12 @@ class Archiver:
         return is_archived or (not info.tier and (is_whole or not self._has_colder(info)))
 
     def request(self, segment_id: int) -> None:
+        """Makes the next `step` prepare the segment."""
         with self._mutex:
             self._requested[segment_id] = None
 
     def is_kept(self, segment_id: int) -> bool:
-        """Returns whether `step` has restored the segment into the archive."""
+        """Returns whether `step` restored the segment into the archive, or found it there."""
         with self._mutex:
             return segment_id in self._archived
 
@@ -82,10 +83,10 @@ class Archiver:
             self._archived.pop(segment_id, None)
 
     def step(self) -> None:
-        """Prepares the requested segments, in the order of their requests.
+        """Prepares the requested segments for archiving, in the order of their requests.
 
-        If a segment cannot be prepared, raises the error; that segment and those after it stay
-        requested.
+        If a segment cannot be prepared, raises the error; that segment and those requested after it
+        stay requested.
         """
         with self._mutex:
             requested = list(self._requested)
@@ -110,7 +111,7 @@ class Archiver:
             self._archived[segment_id] = name
 
     def _is_whole(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment's Tier 0 file exists and is undamaged; reads all of it."""
+        """Returns whether the segment has an undamaged Tier 0 file; reads all its records."""
         if info.tier:
             return False
         try:

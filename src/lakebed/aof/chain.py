@@ -21,8 +21,8 @@ from lakebed.base.clock import Clock
 class SegmentChain:
     """The segments of one log. Normally at most two are unsealed: `active`, and one in `to_seal`.
 
-    After a crash, recovery may put two segments in `to_seal`; both are sealed before the next
-    rollover.
+    After a crash, recovery may put more segments in `to_seal`; all of them are sealed before the
+    next rollover.
     """
 
     def __init__(
@@ -67,9 +67,10 @@ class SegmentChain:
         self.state = after(self.state, Signal.FAIL)
 
     def roll(self) -> Segment:
-        """Moves the active segment to `to_seal` and starts the next; returns the one that it moved.
+        """Starts the next segment. Moves the segment that was active to `to_seal`, and returns it.
 
-        If no rollover was requested, this also requests and acknowledges it.
+        If no rollover was requested, this also requests and acknowledges the rollover. If a
+        rollover was requested, it must have been acknowledged.
         """
         if self.may_roll:
             self.request_rollover()
@@ -88,7 +89,7 @@ class SegmentChain:
         return full
 
     def finish(self, segment: Segment) -> SegmentInfo:
-        """Moves the first segment of `to_seal`, which now has its footer, to `sealed`."""
+        """Moves `segment`, the first of `to_seal`, which now has its footer, to `sealed`."""
         assert self.to_seal[0] is segment
         self.to_seal.pop(0)
         info = self._info(segment, is_sealed=True)
@@ -100,14 +101,15 @@ class SegmentChain:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether no unsealed segment has a record."""
+        """Whether no segment waits to be sealed and the active segment has no record."""
         return not self.to_seal and not self.active.record_count
 
     def follow(self, last: SegmentInfo, *, record_count: int) -> None:
         """Makes the active segment continue after `last`, a segment that is only in colder tiers.
 
-        Used when the newest segment has no local file. `record_count` is the number of records in
-        the log up to the end of `last`.
+        Used when the newest sealed segment has no local file. `record_count` is the number of
+        records in the log up to the end of `last`. If the active segment has a file already, only
+        its base record count changes.
         """
         assert self.is_at_start, "records were written already"
         assert last.end is not None, "the end of a segment in a colder tier is known"
@@ -140,18 +142,18 @@ class SegmentChain:
         return None
 
     def note_durable(self, segment: Segment, end: int) -> None:
-        """Records that the segment's bytes up to `end` were synced."""
+        """Stores that the segment's bytes up to file offset `end` were synced."""
         if not segment.durable:
             self._readable = None
         segment.durable = end
 
     def retire(self, gone: Sequence[SegmentInfo]) -> None:
-        """Removes sealed segments from the log."""
+        """Removes the sealed segments in `gone` from the chain."""
         self.sealed = [info for info in self.sealed if info not in gone]
         self._readable = None
 
     def readable(self) -> tuple[SegmentInfo, ...]:
-        """Returns all segments with durable records, oldest first.
+        """Returns the sealed segments and the unsealed segments with durable records, oldest first.
 
         The tuple is cached until the segments change, so calls are cheap in logs of any size.
         """

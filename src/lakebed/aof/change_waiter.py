@@ -1,4 +1,4 @@
-"""Waits until a log changes: until it has space, a segment is sealed, or a record is durable.
+"""Waits until a log changes, for example until it has space for an append or a segment is sealed.
 
 To miss no change, callers call `next_change` first, then check their condition, and then call
 `wait`. A caller that waits for a flush runs it in its own thread if none is running, so a program
@@ -27,7 +27,7 @@ class ChangeWaiter:
         self._flusher = flusher
 
     def deadline_ns(self, timeout: float | None) -> int | None:
-        """Returns the monotonic time `timeout` seconds from now; None means no deadline."""
+        """Returns the monotonic time, in ns, `timeout` seconds from now; None without a timeout."""
         return None if timeout is None else self._clock.monotonic_ns() + round(timeout * NS_PER_S)
 
     def next_change(self) -> Event:
@@ -37,9 +37,9 @@ class ChangeWaiter:
         """Waits until `next_change` is set; for kind flush, until the queued records are flushed.
 
         If flushes are already failing, waits for `next_change` whatever the kind. Returns False if
-        nothing changed before the deadline. Otherwise returns True, and the caller must check its
-        condition again; a wait for a flush also returns True at the deadline. Raises the error of
-        the flush if it fails.
+        the deadline has passed already or passes during a wait for `next_change`. Otherwise returns
+        True, also if the deadline passes during a flush, and the caller must check its condition
+        again. If the flush fails, raises its error.
         """
         seconds = None
         if deadline_ns is not None:

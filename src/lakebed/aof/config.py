@@ -1,4 +1,8 @@
-"""The settings of a log: section `[aof]` of the configuration file, and its subsections."""
+"""The settings of a log and of the log manager.
+
+In the configuration file, these are the sections `[aof]`, `[aof_flush]`, `[aof_retention]` and
+`[aof_manager]`. The settings of the manifest log and of the tiers are in other modules.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class FlushConfig:
-    """Sets when appended bytes are made durable without an explicit flush."""
+    """Sets when appended bytes are flushed automatically, and when appends are refused."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
     """Flush when more than this many bytes are queued."""
@@ -71,10 +75,10 @@ class RetentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerConfig:
-    """The settings that all logs of a store share."""
+    """The settings of the log manager, which apply to the whole store."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Maximum bytes of segment files created ahead of need, for all logs together; 0: none."""
+    """Maximum bytes of segment files and zeros prepared ahead of need, for the store; 0: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -87,7 +91,7 @@ class AofConfig:
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
     """Size of a segment file in bytes, a power of two. A record must fit in one segment."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    """Number of segment files created ahead of need."""
+    """Maximum number of segment files created ahead of need."""
     zero_fill_spares: bool = True
     """Zero-fill the segment files that a busy log creates ahead of need; speeds up its flushes."""
     enable_sparse_index: bool = False

@@ -17,7 +17,7 @@ from lakebed.base.runner import Runner
 
 
 class LogContext(NamedTuple):
-    """The objects that every part of an open log needs. The log's mutex is part of `state`."""
+    """The objects that the parts of an open log share. The log's mutex is part of `state`."""
 
     disk: Disk
     paths: LogPaths

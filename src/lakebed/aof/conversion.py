@@ -58,7 +58,7 @@ _NS_PER_MS = 1_000_000
 _BATCH_COUNT = 4096  # records converted at a time
 _U64_MAX = (1 << 64) - 1
 _I64_MAX = (1 << 63) - 1
-_BATCH_BYTES = 4 * MIB  # a batch ends earlier when its payloads reach this
+_BATCH_BYTES = 4 * MIB  # a batch ends earlier when its payloads reach this many bytes
 
 
 def to_interchange(
@@ -66,9 +66,9 @@ def to_interchange(
 ) -> str:
     """Converts a sealed runtime segment to the interchange layout.
 
-    `stream_id` is the id of the log, which the new file stores. The interchange layout cannot hold
-    some fields of the segment, at least the time of sealing (see the module). So raises
-    `InputError`, unless `lossy` is set. Returns the path of the new file, which is durable.
+    `stream_id` is the id of the log, which the new file stores. The conversion always loses some
+    fields of the segment, at least its sealing time (see the module): it raises `InputError` unless
+    `lossy` is set. Returns the path of the new file, which is durable.
     """
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
@@ -106,17 +106,18 @@ def to_runtime(
 ) -> str:
     """Converts a sealed interchange segment to the runtime layout.
 
-    Returns the path of the new file, which is durable. `base_record_count`, `coordinator_watermark`
-    and `sealed_at` (ns since 1970) give fields that the interchange layout does not have;
-    `sealed_at` defaults to the largest timestamp. Raises `InputError` if records have flags, which
-    the runtime layout cannot hold, unless `lossy` is set. The new file's length is rounded up to a
-    power of two.
+    Returns the path of the new file, which is durable; its length is rounded up to a power of two.
+    `base_record_count`, `coordinator_watermark` and `sealed_at` (ns since 1970) give fields that
+    the interchange layout does not have; `sealed_at` defaults to the largest timestamp. Raises
+    `InputError` if compaction left gaps between the records, and, unless `lossy` is set, if records
+    have flags, which the runtime layout cannot hold.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     if name is None:
         raise BadName(
-            f"{os.fspath(source)}: the file must have a segment's name, because the name contains "
-            "the base offset"
+            f"{os.fspath(source)}: the file must have the name of a segment, "
+            "<segment_id>_<base_offset>_<created_at>.seg with 20 digits for each number, because "
+            "the base offset is taken from it"
         )
     _check_range("base_record_count", base_record_count, _U64_MAX)
     _check_range("coordinator_watermark", coordinator_watermark, _U64_MAX)
@@ -154,7 +155,8 @@ def _check_range(what: str, value: int, maximum: int) -> None:
 def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryview, Inspection]:
     """Returns the bytes of a segment file and the result of inspecting it.
 
-    Raises if the segment is damaged, not sealed, or not of that layout.
+    Raises a `DataError` if the segment is damaged, and `InputError` if it is not sealed or does not
+    have that layout.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     with disk.open(source) as file:
@@ -197,7 +199,10 @@ def _refuse_losses(source: PathLike, losses: Iterable[str]) -> None:
 
 
 class _Plan(NamedTuple):
-    """Totals over the records of an interchange segment, needed to write the runtime file."""
+    """Totals over the records of an interchange segment, for the new runtime file.
+
+    `end` and `last_offset` are offsets in the runtime file.
+    """
 
     end: int = RECORDS_START
     record_count: int = 0
@@ -226,10 +231,18 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
     if not plan.record_count:
         raise InputError(f"{os.fspath(source)}: the segment is empty; there is nothing to convert")
     if name.segment_id > SEGMENT_INDEX_MAX:
-        raise TooLarge("the segment number", size=name.segment_id, limit=SEGMENT_INDEX_MAX)
+        raise TooLarge(
+            f"{os.fspath(source)}: the segment number",
+            size=name.segment_id,
+            limit=SEGMENT_INDEX_MAX,
+        )
     size = _power_of_two(plan.end + FOOTER_BYTES)
     if size > SEGMENT_OFFSET_MAX:
-        raise TooLarge("the new file's size in bytes", size=size, limit=SEGMENT_OFFSET_MAX)
+        raise TooLarge(
+            f"{os.fspath(source)}: the new file's size in bytes",
+            size=size,
+            limit=SEGMENT_OFFSET_MAX,
+        )
     return plan
 
 

@@ -13,10 +13,11 @@ from lakebed.kernels import Stop
 class SkippedRange(NamedTuple):
     """A range `[start, end)` of a segment that a reader skipped; `error` is the reason.
 
-    The bounds are segment offsets, which in a runtime segment are file offsets. If the range is the
-    header or the footer, given by its file offsets, no record is missing. An empty range at 0 means
-    that the file is too short for a segment, or that segments are missing, before this one or at
-    the end of the log; `error` states which.
+    The bounds are segment offsets, which in a runtime segment are file offsets. A damaged header or
+    footer is given by its file offsets; no record is missing then. If the file is too short for a
+    segment, the range begins at 0 and is empty if the end of the records is not known. An empty
+    range at 0 may also mean that segments are missing, before this segment or at the end of the
+    log; `error` states which.
     """
 
     segment_id: int

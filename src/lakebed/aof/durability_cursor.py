@@ -1,8 +1,9 @@
 """The durability cursor: a JSON file with the end of a log's appended and of its durable records.
 
 The file calls these two positions `requested` and `durable`. It is for people and tools only:
-recovery does not read it. It is rewritten at most every 10 seconds while the log grows, and also
-when a segment is sealed and on close. No append or flush waits for it.
+recovery does not read it. While records become durable, it is rewritten at most once in 10 seconds;
+it is also rewritten when a segment is sealed and when the log is closed. No append or flush waits
+for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PERIOD_NS = 10 * NS_PER_S
 
 
 class DurabilityCursor:
-    """The cursor file of one log: written on request, and periodically while the log grows."""
+    """The cursor file of one log, which is written on request and while records become durable."""
 
     def __init__(self, disk: Disk, paths: LogPaths, clock: Clock) -> None:
         self._disk = disk
@@ -33,16 +34,18 @@ class DurabilityCursor:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the last call of `step` or `write` left no write to do.
+        """Whether the last call of `step` or `write` left nothing to write.
 
-        If True, `step` must be called again after the log grows.
+        A write that failed counts as done. If True, `step` must be called again after more records
+        become durable.
         """
         return self._is_fresh
 
     def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
-        """Writes the file if it is outdated and the last write was long enough ago.
+        """Writes the file if it is outdated and the last write was at least `PERIOD_NS` ago.
 
-        Returns the nanoseconds until the next write is due, or None if none is.
+        If the file is outdated but was written more recently, returns the nanoseconds until the
+        next write is due. Otherwise returns None.
         """
         if durable == self._written:
             self._is_fresh = True
@@ -57,7 +60,8 @@ class DurabilityCursor:
     def write(self, *, requested: RecordId, durable: RecordId) -> None:
         """Replaces the file with these two positions.
 
-        If that fails, logs the error; the next write comes after the log grows.
+        If that fails, only logs the error; `step` does not write the file again until `durable`
+        has changed.
         """
         self._written = durable
         self._is_fresh = True

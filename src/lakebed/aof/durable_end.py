@@ -17,8 +17,8 @@ from lakebed.base.files.notice import Notice, read_notice
 def load(disk: Disk, path: str) -> DurableEnd | None:
     """Returns the content of the `durable_end` file, or None if it is missing or damaged.
 
-    Damage is only logged, because a log can be read without this file. Raises `UnknownVersion` if a
-    newer version of Lakebed wrote the file.
+    Damage is only logged, because a log can be read without this file. Raises `UnknownVersion` if
+    the file has a version that this program cannot read.
     """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=FILE_BYTES_MAX, decode=decode)
@@ -33,7 +33,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:
-        """Replaces the file that an earlier writer left, and syncs it."""
+        """Durably creates the file, or replaces the file that an earlier writer left."""
         self._notice.start(self._encode(segment_id, offset, coordinator_watermark))
 
     def publish(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:

@@ -1,7 +1,7 @@
-"""Finds the end of a log by scanning its last segments, if the `durable_end` file cannot be used.
+"""Finds the end of a log by scanning its last segments, if the `durable_end` file does not give it.
 
-The log ends before its first bad record. Sealed segments are trusted; one is scanned only if it is
-the last of them and its footer does not give its end. Nothing is repaired.
+The log ends before the first bad record in its unsealed segments. Sealed segments are trusted: only
+the last of them is scanned, and only if the end of its records is not known. Nothing is repaired.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BEYOND_ALL = RecordId.from_parts((1 << 32) - 1, 0)
 def scan_end(
     disk: Disk, segments: Sequence[SegmentInfo], *, confirmed: RecordId | None
 ) -> RecordId:
-    """Returns the end of the log: the position after its last record before any bad one.
+    """Returns the position where the good records of the log end; 0 if there are no segments.
 
-    `confirmed` is a position up to which the log is known to be durable; records before it are not
-    scanned. Returns 0 if there are no segments.
+    `confirmed` is a position up to which the log is known to be durable; unsealed segments are
+    scanned only from there on. It is ignored if it is after the last of `segments`.
     """
     if not segments:
         return RecordId(0)
@@ -39,8 +39,7 @@ def scan_end(
     end = RecordId.from_parts(segments[0].segment_id, RECORDS_START)
     if unsealed:
         # Segments are sealed in order: all before a sealed one are durable too.
-        last = segments[unsealed - 1]
-        end = RecordId.from_parts(last.segment_id, last.end or _last_end(disk, last))
+        end = _sealed_end(disk, segments[unsealed - 1])
     if confirmed is not None and confirmed.segment_index <= segments[-1].segment_id:
         end = max(end, confirmed)
     for index in range(unsealed, len(segments)):
@@ -55,12 +54,24 @@ def scan_end(
     return end
 
 
-def _last_end(disk: Disk, info: SegmentInfo) -> int:
-    """Returns where the last good record of a sealed segment ends, by reading the segment.
+def _sealed_end(disk: Disk, info: SegmentInfo) -> RecordId:
+    """Returns the position after the last good record of a sealed segment.
 
-    Used if the segment's footer does not give the end.
+    Reads the whole segment if its end was not known when it was listed. If it has no good record,
+    or if its file is too short for a segment, returns the start of the next segment: readers then
+    reach the segment, and report its damage.
     """
-    reader = open_segment(disk, info)
+    end = info.end or _last_end(disk, info)
+    if end == RECORDS_START:
+        return RecordId.from_parts(info.segment_id + 1, 0)
+    return RecordId.from_parts(info.segment_id, end)
+
+
+def _last_end(disk: Disk, info: SegmentInfo) -> int:
+    try:
+        reader = open_segment(disk, info)
+    except Corrupt:  # the file is too short for a segment
+        return RECORDS_START
     try:
         end = _walk(reader, RECORDS_START)
         while (following := reader.find(end, reader.room_end)) is not None:
@@ -81,7 +92,10 @@ def _first_bad(disk: Disk, info: SegmentInfo, start: int) -> int:
 
 
 def _has_header(disk: Disk, info: SegmentInfo) -> bool:
-    """Returns whether the segment has a valid header; without one it has no records."""
+    """Returns whether the segment has a valid header; without it the segment counts as empty.
+
+    Raises `UnknownVersion` if the header has an unsupported version.
+    """
     with disk.open(info.path) as file:
         try:
             data = file.pread(0, SEGMENT_HEADER.size)

@@ -35,10 +35,10 @@ def check_size(info: SegmentInfo, *, size: int) -> None:
 
 
 def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
-    """Returns the header, or None if its bytes are all zero because no record was written yet.
+    """Returns the header, or None if all its bytes are zero, as before the first record is written.
 
-    `size` is the file's length. Raises `Corrupt` if the header is damaged or does not match it or
-    the file's name, and `UnknownVersion` if the header has an unsupported version.
+    `size` is the file's length. Raises `Corrupt` if the header is damaged or does not match `info`
+    or the file's length, and `UnknownVersion` if the header has an unsupported version.
     """
     if not any(data):
         return None
@@ -72,11 +72,11 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
 
 
 def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter | None:
-    """Returns the footer, or None if its bytes are all zero because the segment is not sealed.
+    """Returns the footer, or None if all its bytes are zero, as in a segment that is not sealed.
 
     `slot` has the last bytes of the file, and `size` is the file's length. Raises `Corrupt` if the
-    footer is damaged or does not fit this segment, and `UnknownVersion` if it has an unsupported
-    version.
+    footer is damaged or does not match `info` or the file's length, `Torn` if `slot` is too short,
+    and `UnknownVersion` if the footer has an unsupported version.
     """
     offset = size - FOOTER_BYTES
     try:

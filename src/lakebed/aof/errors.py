@@ -1,4 +1,4 @@
-"""Errors of appending to a log: back-pressure, and records that are queued but not durable yet."""
+"""Errors of writing to a log: back-pressure, and records that are queued but not durable yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BackpressureKind(Enum):
     """What must happen before a call that was refused, or that waits, can succeed."""
 
     ADMISSION = "admission"  # a writable segment is available
-    ROLLOVER = "rollover"  # the segment before the active one is sealed
+    ROLLOVER = "rollover"  # the next segment can be started
     FLUSH = "flush"  # appended bytes become durable
     HYDRATION = "hydration"  # a segment is restored from a colder tier
     TAIL = "tail"  # a new record becomes durable
@@ -28,7 +28,7 @@ wait, because the log resolves them by itself. Such an append raises the other k
 class WouldBlock(Busy):
     """A call to a log would have to wait, or reached its timeout; `kind` is what it waits for.
 
-    If a batch was appended in part, `record_ids` are the ids of its first records, which are
+    If a batch was appended in part, `record_ids` are the ids of its first records, which were
     appended; otherwise `record_ids` is empty and nothing was appended.
     """
 

@@ -1,8 +1,8 @@
 """Makes a log's appended bytes durable, and handles flushes that fail.
 
-Chunks of records are queued in the order of the records' ids. When the disk is full, the flush is
-retried with growing delays, and appends are refused until it succeeds. After a failed sync, the log
-accepts no writes until it is opened again.
+Chunks of records are queued in the order of the records' ids. After a temporary failure, such as a
+full disk, the flush is retried with growing delays, and appends are refused until it succeeds.
+After a disk error, such as a failed sync, the log accepts no writes until it is opened again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ class Flusher:
         self.flush_queued(timeout)
 
     def flush_queued(self, timeout: float | None) -> None:
-        """Waits until everything queued so far is durable; raises the error if the flush fails."""
+        """Waits until all records queued so far are durable; raises the error if the flush fails.
+
+        Raises `OutcomeUnknown` or `Busy` if `timeout` seconds pass first.
+        """
         with self._state.mutex:
             ticket = None if self._state.error is not None else self._ticket
         started_ns = self._clock.monotonic_ns()
@@ -185,9 +188,9 @@ class Flusher:
             self._wake()  # `step` sleeps until the retry; chunks were queued meanwhile
 
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
-        """Schedules a retry after a temporary error; after a disk error, ends writing to the log.
+        """Schedules a retry after a `RetryError`; after a `DiskError`, ends writing to the log.
 
-        The committing thread calls this when it could not write a batch to the segment.
+        The committing thread calls this when it could not write chunks to the segment.
         """
         self._metrics.flush_failures.add()
         self._failed.note(log=self._state.name, error=error)

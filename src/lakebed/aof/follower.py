@@ -1,4 +1,4 @@
-"""Follows a log: returns its records as they become durable, waiting for new ones."""
+"""Follows a log: returns its records as they become durable, and waits for new records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
 
 
 class Follower(RecordIterator, FollowerBase[Record, RecordBatch, RecordId]):
-    """Iterates over a log's records from `start`, or from the oldest, and waits for new ones.
+    """Iterates over a log's records from `start`, or from the oldest, and waits for new records.
 
     If the log is open for writing (`Aof`), retention keeps the records that this follower has not
     read yet.

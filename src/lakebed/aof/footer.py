@@ -23,9 +23,9 @@ def encode_footer(footer: SegmentFooter) -> bytes:
 def decode_footer(slot: Buffer) -> SegmentFooter | None:
     """Decodes the footer from the last bytes of a segment file.
 
-    Returns None if they are all zero, because the segment is not sealed. Raises `Torn` if there are
-    too few bytes, `Corrupt` if they are not a footer or its checksum is wrong, and `UnknownVersion`
-    if the checksum is right but the version is not supported.
+    Returns None if they are all zero, as in a segment that is not sealed. Raises `Torn` if there
+    are too few bytes, `Corrupt` if they are not a footer or its checksum is wrong, and
+    `UnknownVersion` if the checksum is right but the version is not supported.
     """
     footer = SEGMENT_FOOTER.unpack(slot)
     content = bytearray(slot[:FOOTER_BYTES])

@@ -20,7 +20,7 @@ __all__ = ["AOF_ALIGNMENT", "AOF_RECORD", "AofRecordHeader"]
 
 
 class SegmentHeader(NamedTuple):
-    """The first 64 bytes of a runtime segment, written together with its first record."""
+    """The first 64 bytes of a runtime segment, written with the segment's first records."""
 
     magic: u32  # 0x414F4632, "AOF2"
     version: u16  # 2

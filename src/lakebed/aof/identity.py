@@ -4,9 +4,10 @@
      "tier2": "s3://bucket/prefix"}
 
 The file is written when the log is created, before its first segment. The stream id is random; it
-is the name of the manifest log's folder and part of the keys of the log's objects. `tier2` is
-the address of the log's Tier 2; later changes of the configuration do not change it. `tier2_before`
-is the previous address; it is present only while a migration has left objects there.
+is the name of the manifest log's folder and part of the keys of the log's objects. `manifest_log`
+states whether the manifest log was on when the log was last open for writing. `tier2` is the
+address of the log's Tier 2; later changes of the configuration do not change it. `tier2_before` is
+the address before a migration; it is present only until the objects there are deleted.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class LogIdentity:
 def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
     """Reads `log.json`. Raises `NotFound` if the log has no such file.
 
-    A log has none if it was last written by a version that did not create this file. Raises
-    `Corrupt` if the file is damaged, and `UnknownVersion` if a newer version of Lakebed wrote it.
+    The file is missing, for example, if the log was last written by a version of Lakebed that did
+    not create it. Raises `Corrupt` if the file is damaged, and `UnknownVersion` if a newer version
+    of Lakebed wrote it.
     """
     path = paths.identity
     data = read_file(disk, path, size_max=MIB)
@@ -81,7 +83,7 @@ def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
     """Reads `log.json`; if the file is missing, takes the stream id from the manifest log's folder.
 
     The address of the log's Tier 2 is then `tier2`. Raises `NotFound` if the file is missing and
-    there is not exactly one such folder.
+    there is not exactly one such folder, and a `DataError` if the file cannot be decoded.
     """
     try:
         return load_identity(disk, paths)
@@ -95,11 +97,11 @@ def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
 def ensure_identity(
     disk: Disk, paths: LogPaths, *, random: Random, manifest_log: bool, tier2: str
 ) -> tuple[LogIdentity, LogIdentity | None]:
-    """Returns the log's identity, and the identity that `log.json` held before, if there was one.
+    """Returns the log's identity, and the previous content of `log.json`; None if it was missing.
 
     Writes `log.json` if it is missing or if `manifest_log` changed. For a missing file, takes the
-    stream id from the name of the manifest log's folder if there is exactly one, and otherwise
-    chooses a new one.
+    stream id from the name of the manifest log's folder if there is exactly one such folder, and
+    otherwise chooses a new stream id.
     """
     try:
         before = load_identity(disk, paths)

@@ -16,7 +16,10 @@ __all__ = ["Inspection", "SegmentLayout", "Verdict"]
 
 
 class SegmentLayout(Enum):
-    """The layout of a segment file, shown by its magic or, if damaged, its footer or records."""
+    """The layout of a segment file, recognised by its magic number.
+
+    If that is damaged, the layout is recognised by the footer or the first record.
+    """
 
     RUNTIME = "runtime"
     INTERCHANGE = "interchange"
@@ -55,7 +58,10 @@ class Inspection:
         return min(damages, default=None)
 
     def require_whole(self, path: PathLike) -> None:
-        """Raises `Torn` or `Corrupt`, with the offset of the first damage, if there is any."""
+        """Raises `Torn` or `Corrupt`, as `verdict` states, unless the file is whole.
+
+        The error has the offset of the first damage, if it is known.
+        """
         damage = self.first_damage()
         if self.verdict is Verdict.WHOLE:
             return

@@ -76,7 +76,7 @@ INTERCHANGE_VERSION = 2
 
 
 class InterchangeRecord(NamedTuple):
-    """A record to encode or a decoded one; a decoded payload is a view of the file's bytes."""
+    """A record to encode, or a decoded record, whose payload is a view of the file's bytes."""
 
     payload: Buffer
     logical_offset: int
@@ -150,7 +150,10 @@ def interchange_record_bytes(payload_bytes: int) -> int:
 
 
 def position_after(data: Buffer, offset: int, *, base_offset: int) -> int:
-    """Returns the end, as a segment offset, of the record whose header is at `offset` of a file."""
+    """Returns the segment offset where a record ends in the runtime layout.
+
+    `data` has the bytes of an interchange file, in which the record begins at `offset`.
+    """
     header = INTERCHANGE_RECORD.unpack(data, offset)
     return header.logical_offset - base_offset + record_bytes(header.payload_len)
 
@@ -170,17 +173,23 @@ def decode_interchange_header(data: Buffer) -> InterchangeHeader:
     return header
 
 
-def decode_interchange_footer(data: Buffer) -> InterchangeFooter | None:
-    """Returns the footer at the end of a file's bytes, or None if there is no footer."""
-    start = len(data) - INTERCHANGE_FOOTER.size
-    if start < INTERCHANGE_HEADER.size or start % AOF_ALIGNMENT:
+def decode_interchange_footer(data: Buffer, *, offset: int = 0) -> InterchangeFooter | None:
+    """Returns the footer at the end of a file, or None if there is no valid footer.
+
+    `data` has the file's bytes from `offset` on.
+    """
+    start = offset + len(data) - INTERCHANGE_FOOTER.size
+    if start < max(offset, INTERCHANGE_HEADER.size) or start % AOF_ALIGNMENT:
         return None
-    footer = INTERCHANGE_FOOTER.unpack(data, start)
+    footer = INTERCHANGE_FOOTER.unpack(data, start - offset)
     return footer if footer.durable_bytes == start else None
 
 
 def iterate_interchange(data: memoryview, *, end: int) -> Iterator[InterchangeRecord]:
-    """Yields the records of a segment up to `end`, without checking their checksums again."""
+    """Yields the records of a segment up to file offset `end`.
+
+    Checks no checksums: the caller must have verified the records.
+    """
     offset = INTERCHANGE_HEADER.size
     while offset < end:
         header = INTERCHANGE_RECORD.unpack(data, offset)

@@ -1,4 +1,4 @@
-"""Collects what an interchange segment contains, and every inconsistency in it.
+"""Collects what an interchange segment contains, and what is damaged or inconsistent in it.
 
 Header, records, footer and file name are compared with each other.
 """
@@ -27,8 +27,9 @@ _NS_PER_MS = 1_000_000
 def interchange_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
     """Checks a whole file and returns what it contains and what is wrong with it.
 
-    The header is compared with the file's name, if that is given; every record's checksum is
-    checked; and the footer is compared with the records.
+    The header is compared with the file's name, if that is given; the records' checksums are
+    verified; and the footer is compared with the records. Raises `UnknownVersion` if the segment
+    has an unsupported version.
     """
     header = INTERCHANGE_HEADER.unpack(view)
     if header.magic == INTERCHANGE_MAGIC:
@@ -87,9 +88,9 @@ def _interchange_footer_problems(
 
 
 def _with_tail(records: Survey, file_bytes: int) -> Survey:
-    """Returns the survey of a file without a footer, in which the end of the file counts as torn.
+    """Adds a damaged tail to the survey of a file without a footer, if the survey has none.
 
-    A good record may end exactly at the end of the file; the tail is then zero bytes long.
+    The tail extends from the end of the last good record to the end of the file, and may be empty.
     """
     if records.tail is not None:
         return records

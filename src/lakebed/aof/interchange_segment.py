@@ -25,6 +25,7 @@ from lakebed.aof.interchange import (
     INTERCHANGE_HEADER,
     INTERCHANGE_MAGIC,
     INTERCHANGE_RECORD,
+    InterchangeFooter,
     InterchangeRecordHeader,
     decode_interchange_footer,
     decode_interchange_header,
@@ -43,15 +44,25 @@ _U64_MAX = (1 << 64) - 1
 
 
 def is_interchange(head: memoryview) -> bool:
-    """Returns whether a file with these first bytes has the interchange layout."""
+    """Returns whether a file that begins with `head` has the magic of the interchange layout."""
     if len(head) < INTERCHANGE_HEADER.size:
         return False
     return INTERCHANGE_HEADER.unpack(head).magic == INTERCHANGE_MAGIC
 
 
 def is_interchange_file(file: File) -> bool:
-    """Returns whether a file has the interchange layout."""
+    """Returns whether a file begins with the magic number of the interchange layout."""
     return is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size)))
+
+
+def read_interchange_footer(file: File) -> InterchangeFooter | None:
+    """Returns the footer of an interchange file, or None if it is missing or damaged.
+
+    Raises `UnknownVersion` if the file has an unsupported version.
+    """
+    decode_interchange_header(file.pread(0, INTERCHANGE_HEADER.size))
+    start = max(0, file.size() - INTERCHANGE_FOOTER.size)
+    return decode_interchange_footer(file.pread(start, INTERCHANGE_FOOTER.size), offset=start)
 
 
 class InterchangeSegment:
@@ -127,9 +138,10 @@ class InterchangeSegment:
             offset += size
 
     def _record_at(self, offset: int, limit: int, position_min: int) -> tuple[int, int]:
-        """Returns the position and size of the record at that file offset.
+        """Returns the segment offset of the record at that file offset, and its size in the file.
 
-        The size is 0 if the record is damaged or its position is less than `position_min`.
+        Both are 0 if the record is damaged, extends beyond `limit`, or has a segment offset that is
+        less than `position_min` or not aligned.
         """
         header: InterchangeRecordHeader = INTERCHANGE_RECORD.unpack(self._buffer, offset)
         size = interchange_record_bytes(header.payload_len)

@@ -1,7 +1,7 @@
 """Lists the segments of a log by reading its folder, without changing anything.
 
-Spares, temporary files, index files and the sealed pointer are left out. All other files
-whose names are not segment names are left out too, and counted.
+Spare segment files, temporary files, index files and the sealed pointer are left out. All other
+files whose names are not segment names are left out too, and counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def list_segments(
     """Lists the segments folder as it is now.
 
     `known` has the segments of an earlier listing, by path; those that were sealed then are not
-    opened again. Raises `Corrupt` if two files have the same segment number.
+    opened again. Raises `NotFound` if the folder does not exist, `Corrupt` if two files have the
+    same segment number, and `UnknownVersion` if a segment's footer has an unsupported version.
     """
     segments: list[SegmentInfo] = []
     ignored_count = 0

@@ -8,7 +8,7 @@ Invariants:
 
 - ids are assigned in order and never twice; records become durable in the order of their ids;
 - normally at most two segments are not sealed: the active one and the one before it;
-- after a failed sync the log accepts no appends until it is opened again.
+- after a disk error, such as a failed sync, the log accepts no appends until it is opened again.
 
 The modules that do the work share a `LogState` and its mutex: `appender`, `flusher`, `sealer`,
 `retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`,
@@ -247,8 +247,9 @@ class Aof:
     def set_coordinator_watermark(self, watermark: int) -> None:
         """Sets the log's watermark, a number that the caller defines and that only rises.
 
-        A value below the current watermark is ignored. The watermark becomes durable when a segment
-        is sealed or the log is closed, and is restored when the log is opened.
+        A value below the current watermark is ignored; a value that is not from 0 to 2**64 - 1
+        raises `InputError`. The watermark becomes durable when a segment is sealed or the log is
+        closed, and is restored when the log is opened.
         """
         if not 0 <= watermark < 1 << 64:
             raise InputError(f"the watermark is {watermark}; it must be from 0 to 2**64 - 1")
@@ -266,12 +267,12 @@ class Aof:
 
     @property
     def manifest(self) -> Journal | None:
-        """The journal of the manifest log, or None while the manifest log is off."""
+        """The journal of the manifest log; None while that is off or after the log was closed."""
         return self._recorder.journal
 
     @property
     def tiering(self) -> TierScheduler | None:
-        """The scheduler that moves segments between tiers, or None while tiering is off."""
+        """The scheduler that moves segments between tiers, or None if tiering is off."""
         return self._tiering
 
     @property
@@ -296,7 +297,7 @@ class Aof:
 
         Switching it on first adds the records that are missing in it and writes a snapshot.
         Switching it off raises `BadConfig` if some segments are only in colder tiers, because only
-        the manifest log records those, or if the manifest log is damaged.
+        the manifest log records those, or if the manifest log is damaged; it then stays on.
         """
         if not enabled:
             self._recorder.stop()  # first, so that nothing is evicted during the check
@@ -309,7 +310,10 @@ class Aof:
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """Returns the record with that id; raises `NotFound` if there is no such durable record."""
+        """Returns the record with that id.
+
+        Raises `NotFound` if there is no such durable record, and `Corrupt` if it is damaged.
+        """
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
@@ -433,7 +437,7 @@ class Aof:
     def flush_step(self) -> int | None:
         """Flushes the queued records that are due.
 
-        Returns the nanoseconds until this must be called again, or None if it need not be.
+        Returns the nanoseconds until this must be called again, or None if it need not be called.
         """
         return None if self._state.is_closed else self._flusher.step()
 
@@ -442,8 +446,8 @@ class Aof:
 
         This is: rollovers, sealing, retention, the durability cursor, spare segment files and the
         manifest log. Returns the nanoseconds until this must be called again, or None if it need
-        not be. If one kind of work fails, the others still run; the failure is reported and the
-        work retried.
+        not be called. If one kind of work fails, the others still run; `upkeep_failure` reports the
+        failure, and the work is retried.
         """
         if self._state.is_closed:
             return None

@@ -1,8 +1,8 @@
 """A read position in a log that advances batch by batch. Followers use it; it never waits.
 
-Invariants: `position` is the end of the last record returned, so a new cursor started there neither
-skips nor repeats a record. Retention may remove a segment that was read to its end: the cursor then
-continues in the next segment.
+Invariants: no record is between the last record returned and `position`, so a new cursor started at
+`position` neither skips nor repeats a record. Retention may remove a segment that was read to its
+end: the cursor then continues in the next segment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class LogCursor:
         """Returns the next durable records, or None if there are none after `position`.
 
         Raises `NotFound` if retention removed records that were not returned yet, and `Closed` if
-        the log is closed; if it was open for writing, only after its last durable record.
+        the log is closed. From a log that was open for writing (`Aof`), the remaining durable
+        records are returned first.
         """
         try:
             return self._next()
@@ -71,7 +72,7 @@ class LogCursor:
         return batch
 
     def _step_over_removed(self) -> None:
-        """Moves to the next segment if retention removed the current one after it was read."""
+        """Moves to the next segment if retention removed the current segment after it was read."""
         segments = self._view.segments()
         if not segments or self._base_offset is None:
             return

@@ -6,9 +6,9 @@
         log.flush(record_id)
 
 The manager holds the root's lock, so only one process writes. Two background tasks serve all logs:
-one flushes queued records, the other seals full segments and prepares new ones. The tasks of
-`tiers.coordinator` are started when a log needs them. If the work on one log fails, it is
-retried with growing delays and `failures` reports it; the other logs are not affected.
+the first flushes queued records, the second runs maintenance, such as sealing full segments. The
+tasks of `tiers.coordinator` are started when a log needs them. If the work on one log fails, the
+work is retried with growing delays and `failures` reports the error; other logs are not affected.
 """
 
 from __future__ import annotations
@@ -66,10 +66,11 @@ class AofManager:
         on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
-        """`is_pinned(log, segment_id)` returns whether retention must keep a segment.
-        `object_store`, if given, is the Tier 2 of all logs, whatever their address; `own_store` is
-        the root's own object store, see `tiers.services`. `on_lost(log, problems)` is called to
-        record the losses that are found when a log is opened."""
+        """`is_pinned(log, segment_id)` returns whether a segment is pinned: it is then neither
+        removed by retention nor evicted from its tier. `object_store`, if given, is the Tier 2 of
+        all logs, whatever their address; `own_store` is the root's own object store, see
+        `tiers.services`. `on_lost(log, problems)` is called to record the losses that are found
+        when a log is opened; `problems` may be empty."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -117,8 +118,8 @@ class AofManager:
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Opens a log for writing and creates it if it does not exist.
 
-        Raises `AlreadyExists` if the log is already open or is being opened or migrated, and `Busy`
-        if it is being closed.
+        Raises `AlreadyExists` if the log is already open or is being opened or migrated, `Busy` if
+        it is being closed, and `Closed` if the manager is closed.
         """
         paths = LogPaths(self.root, name)
         fork_guard.check(self._generation, self.root)  # a forked child does not hold the lock
@@ -156,7 +157,7 @@ class AofManager:
         The default for `address` is the address of Tier 2 for new logs. With `delete`, the objects
         at the old address are deleted after the move; without it they stay, and a later call with
         the same address and `delete` deletes them. An interrupted migration continues when this is
-        called again.
+        called again. Raises `Busy` if the log is open, being opened or being migrated.
         """
         paths = LogPaths(self.root, name)
         with self._mutex:
@@ -164,7 +165,8 @@ class AofManager:
                 raise Closed(f"{self.root}: the manager is closed")
             if name in self._logs or name in self._opening:
                 raise Busy(
-                    f"{name}: the log is open or being migrated; close it to migrate its Tier 2"
+                    f"{name}: the log is open, being opened or being migrated; close it to migrate "
+                    "its Tier 2"
                 )
             self._opening[name] = self._runner.event()
         try:
@@ -231,7 +233,7 @@ class AofManager:
         return log
 
     def _check_tier2(self, paths: LogPaths) -> None:
-        """Raises `BadConfig` if the log's Tier 2 is in an object store that is not open.
+        """Raises `BadConfig` if the log's Tier 2 is the root's own object store but is not open.
 
         This is checked before anything is changed. See `TierServices.check_address`.
         """
@@ -269,7 +271,7 @@ class AofManager:
     def open_read_only(self, name: str) -> ReadOnlyLog:
         """Opens a log for reading only, whether or not it is open for writing.
 
-        Raises `NotFound` if there is no such log. The caller must close it.
+        Raises `NotFound` if there is no such log. The caller must close the returned object.
         """
         return ReadOnlyLog(
             self.root, name, disk=self.disk, runner=self._runner, services=self._services
@@ -330,14 +332,14 @@ class AofManager:
             steps.add(log)
 
     def _wake_all(self) -> None:
-        """Schedules maintenance of all logs, so that idle logs delete their spare segment files."""
+        """Schedules maintenance of all open logs, so that idle logs delete their spare segments."""
         with self._mutex:
             logs = list(self._logs.values())
         for log in logs:
             self._maintenance.add(log)
 
     def _end_steps(self, log: Aof) -> None:
-        """Waits until no background step of the log is running, and unschedules the next ones."""
+        """Cancels the scheduled background steps of the log, and waits for a running step."""
         if self._generation != fork_guard.generation():
             return  # after a fork, running steps continue only in the parent
         self._flusher.remove(log)

@@ -27,7 +27,7 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.reconciliation import MissingRecord, SegmentOnDisk, reconcile
 from lakebed.aof.manifest.records import Payload, Tier2DeleteQueued
 from lakebed.aof.manifest.replay import ReplayResult, replay
-from lakebed.aof.manifest.state import Residency
+from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import ArchivedName, SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.segment import Segment
@@ -74,7 +74,7 @@ class ManifestRecorder:
         self._random = random
         self._wake = wake
         self._on_lost = on_lost
-        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by the chunk archive
+        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by the tier scheduler
         self.journal: Journal | None = None  # guarded by the mutex
         self.identity: LogIdentity | None = None
         self.cold: ColdSegments | None = None
@@ -101,10 +101,10 @@ class ManifestRecorder:
         self._append(payload, segment_id=segment.name.segment_id, logical_offset=end)
 
     def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Records that the segment leaves the log, and queues the deletion of its Tier 2 object.
+        """Records that the segment leaves the log, and queues the deletion of its object in Tier 2.
 
-        Does nothing if the manifest log does not list the segment. Adds all the records, or none if
-        it raises `Busy`: an object must not be deleted whose segment stays in the log.
+        Does nothing if the manifest log is off or does not list the segment. If it raises `Busy`,
+        no record was added: if the segment stays in the log, its object must not be deleted.
         """
         state = self.journal.state(info.segment_id) if self.journal is not None else None
         if state is None:
@@ -155,11 +155,11 @@ class ManifestRecorder:
     # Opening and closing the journal.
 
     def start(self, *, enabled: bool) -> None:
-        """Opens the manifest log, if it is enabled, and adds its missing records.
+        """Opens the manifest log, if it is `enabled` and not open yet, and adds missing records.
 
-        Raises `BadConfig` if it is disabled although some segments are only in colder tiers: only
-        the manifest log lists those, and without it the log would reuse their offsets. Raises
-        `BadConfig` also if it is disabled and damaged, because it may then list such segments.
+        Raises `BadConfig` if it is not enabled although some segments are only in colder tiers:
+        only the manifest log lists those, and without it the log would reuse their offsets. Raises
+        `BadConfig` also if it is not enabled and damaged, because it may then list such segments.
         """
         context = self._context
         if not enabled:
@@ -191,17 +191,17 @@ class ManifestRecorder:
         if replayed.damages:
             why = f"its manifest log is damaged ({replayed.damages[0].problem})"
         elif cold:
-            why = f"{len(cold)} of its segments, from {cold[0]} to {cold[-1]}, are in colder tiers"
+            why = f"{len(cold)} of its segments, {cold[0]} to {cold[-1]}, are only in colder tiers"
         else:
             return
         raise BadConfig(
             f"{name}: the manifest log cannot be switched off: {why}, and only the manifest log "
-            "records which segments are in colder tiers. Leave manifest_log_enabled on, or first "
-            "bring all segments back with 'lakebed aof hydrate'"
+            "records which tiers have a segment. Leave manifest_log_enabled on, or first bring all "
+            "segments back to Tier 0 with 'lakebed aof hydrate'"
         )
 
     def stop(self) -> None:
-        """Closes the journal; nothing is recorded afterwards.
+        """Closes the journal, if it is open; nothing is recorded until `start` is called.
 
         Records of opened, sealed and evicted segments that could not be made durable are added
         again when the manifest log is opened.
@@ -304,9 +304,10 @@ class ManifestRecorder:
     ) -> None:
         """Reports segments whose file is gone and that have no copy in a tier or in the archive.
 
-        A missing segment older than every existing one may have been removed by retention, so it
-        counts as lost only if the manifest log was complete (`knows_all`): retention records a
-        removal before it deletes the file. An unsealed segment is lost if it had durable records.
+        A missing segment that is older than all segments on disk may have been removed by
+        retention, so it counts as lost only if the manifest log was complete (`knows_all`):
+        retention records a removal before it deletes the file. A missing segment that was not
+        sealed counts as lost only if it had durable records.
         """
         oldest = min((segment.segment_id for segment in on_disk), default=0)
         newest = max((segment.segment_id for segment in on_disk), default=-1)
@@ -360,12 +361,16 @@ class ManifestRecorder:
         oldest = self._oldest_on_disk()
         for state in list(journal.index().segments()):
             if state.segment_id < oldest:
-                info = SegmentInfo(state.segment_id, state.base_offset, 0, "", True, None)
                 try:
-                    self.evicted(info, durable_bytes=state.durable_bytes)
+                    self._forget(state)
                 except Busy:
                     journal.commit()  # makes room in the queue
-                    self.evicted(info, durable_bytes=state.durable_bytes)
+                    self._forget(state)
+
+    def _forget(self, state: SegmentState) -> None:
+        info = SegmentInfo(state.segment_id, state.base_offset, 0, "", True, None)
+        with self._state.mutex:
+            self.evicted(info, durable_bytes=state.durable_bytes)
 
     def _is_archived(self, segment_id: int) -> bool:
         names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))
@@ -389,18 +394,19 @@ class ManifestRecorder:
     def _record_count_after(self, newest: SegmentInfo, cold: ColdSegments) -> int:
         """Returns the number of records in the log up to the end of its newest segment.
 
-        That segment may be only in Tier 2; raises a `Tier2Error` if it cannot be read from there.
+        Returns 0 if all its copies are missing or damaged. Raises a `Tier2Error` if reading it from
+        Tier 2 fails for another reason.
         """
         try:
             return cold.record_count_after(newest)
         except Tier2Error as error:
-            why = f"its newest segment, {newest.segment_id}, is only in Tier 2 and cannot be read"
+            why = f"its newest segment, {newest.segment_id}, cannot be read from Tier 2"
             raise type(error)(f"{self._state.name}: {why}: {error}") from error
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
-        """Corrects the manifest log to match the warm files on disk.
+        """Corrects the manifest log to match the warm files on disk; see `tiers.reconciliation`.
 
-        Deletes the warm files of segments that are not recorded as in Tier 1.
+        Deletes the warm files of segments that the manifest log does not list as in Tier 1.
         """
         if self._context.disk.is_folder(self._context.paths.warm):
             remove_temporaries(self._context.disk, self._context.paths.warm)
@@ -426,7 +432,7 @@ class ManifestRecorder:
         return footers
 
     def _raise_watermark(self, replayed: ReplayResult) -> None:
-        """Raises the log's watermark to the highest one in the manifest log."""
+        """Raises the log's watermark to the highest in the manifest log, if that is higher."""
         state = self._state
         with state.mutex:
             highest = max(state.coordinator_watermark, replayed.index.coordinator_watermark)

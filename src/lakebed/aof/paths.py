@@ -61,7 +61,7 @@ def _numbers(pattern: re.Pattern[str], name: str) -> list[int]:
 
 
 class LogPaths:
-    """The paths of one log, below `<root>/aof/<log>/`."""
+    """The paths of one log. All except `quarantine` are in `<root>/aof/<log>/`."""
 
     def __init__(self, root: PathLike, name: str) -> None:
         check_log_name(name)
@@ -87,7 +87,10 @@ class LogPaths:
         return os.path.join(self.segments, f"{number:020}{SPARE_SUFFIX}")
 
     def ensure(self, disk: Disk) -> None:
-        """Creates the log's folders, durably; existing ones are left as they are."""
+        """Durably creates the log's folders for segments, the archive and the manifest log.
+
+        Existing folders are left as they are.
+        """
         for folder in (self.segments, self.archive, self.manifest):
             make_folders(disk, folder)
 
@@ -97,7 +100,7 @@ def is_log_name(name: str) -> bool:
 
 
 def check_log_name(name: str) -> None:
-    """Raises `BadName` unless the name is safe to use as a folder's name."""
+    """Raises `BadName` unless the name is a valid log name, which is also a safe folder name."""
     if not is_log_name(name):
         raise BadName(
             f"log name {name[:60]!r} is not valid: use at most 200 characters, only letters, "

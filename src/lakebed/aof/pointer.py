@@ -1,7 +1,7 @@
 """Encodes and decodes the files `current.sealed` and `durable_end`.
 
 Each file is one record that ends in a CRC over all bytes before it. Decoding raises `Torn` if the
-file is too short or was never written, `UnknownVersion` if another version wrote it, and `Corrupt`
+file is too short or holds only zeros, `UnknownVersion` if another version wrote it, and `Corrupt`
 if it is damaged. The version field is trusted only if the checksum matches or the file is longer
 than in this version, so that one flipped bit does not look like a newer version.
 """
@@ -91,7 +91,7 @@ def _decode(
         raise Torn("the file is too short", path=path, expected=size, found=len(data))
     if not any(data):
         # The file was created, but a power loss came before its first bytes were durable.
-        raise Torn("the file holds only zeros: it was never written", path=path, offset=0)
+        raise Torn("the file holds only zeros", path=path, offset=0)
     value = layout.unpack(data)
     if value.magic != magic:
         raise Corrupt(

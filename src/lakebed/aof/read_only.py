@@ -41,10 +41,10 @@ from lakebed.base.runner import Runner
 
 
 class ReadOnlyLog:
-    """A log opened for reading only. Raises `NotFound` if there is no such log.
+    """A log opened for reading only. The constructor raises `NotFound` if there is no such log.
 
-    Thread-safe, but an iterator that it returned may be used by only one thread. It implements
-    `LogView`.
+    Thread-safe, but an iterator that it returned may be used by only one thread. This class
+    implements `LogView`.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class ReadOnlyLog:
         self._disk = disk
         self._runner = runner
         self._boot_id = disk.boot_id()
+        self._refreshing = runner.mutex()  # one thread at a time lists the segments
         self._mutex = runner.mutex()
         self._is_closed = False
         services = services or TierServices(os.fspath(root), disk=disk, runner=runner)
@@ -95,15 +96,20 @@ class ReadOnlyLog:
             return None
 
     def is_replaced(self) -> bool:
-        """Returns whether the log was deleted, or deleted and recreated, since this object opened
-        it. This is found by the stream id in `log.json`, so the result is also True if the file was
-        readable then and is not now, or the reverse."""
+        """Returns whether the log was deleted, or deleted and recreated, since it was opened.
+
+        Compares the stream id in `log.json` with that at the time of opening. So the result is also
+        True if the file was readable then and is not now, or the reverse.
+        """
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """Returns the record with that id; raises `NotFound` if there is no such durable record."""
+        """Returns the record with that id.
+
+        Raises `NotFound` if there is no such durable record, and `Corrupt` if it is damaged.
+        """
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
@@ -172,7 +178,7 @@ class ReadOnlyLog:
         """Does nothing: only reads in the writer's process affect tiering."""
 
     def describe(self) -> LogDescription:
-        """Returns a summary of the log. Its watermark is that of the last sealed segment.
+        """Returns a summary of the log, with the watermark of the last sealed segment.
 
         The watermark is 0 if no segment was sealed, and `stream_id` is 0 if the log has no
         `log.json`.
@@ -202,15 +208,19 @@ class ReadOnlyLog:
         return self.segments(), durable_end
 
     def refresh(self) -> None:
-        """Lists the log's segments again."""
+        """Lists the log's segments again, including those that are only in colder tiers.
+
+        If another thread is doing that now, waits for it, and then lists them again.
+        """
         self._check_open()
-        known = {info.path: info for info in self._listing.segments}
-        listing = list_segments(self._disk, self._paths, known=known)
-        segments = self._catalogue.completed(listing.segments)
-        listing = listing._replace(segments=segments)
-        with self._mutex:
-            self._listing = listing
-            self._scanned = None
+        with self._refreshing:
+            known = {info.path: info for info in self._listing.segments}
+            listing = list_segments(self._disk, self._paths, known=known)
+            segments = self._catalogue.completed(listing.segments)
+            listing = listing._replace(segments=segments)
+            with self._mutex:
+                self._listing = listing
+                self._scanned = None
 
     def durable_end(self) -> RecordId:
         self._check_open()
@@ -236,17 +246,17 @@ class ReadOnlyLog:
         return poll_until(self._runner, lambda: self.durable_end() > position, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Registers `callback` to be called each time the durable end moves, and once on `close`.
+        """Registers `callback` to be called when the durable end has moved, and on `close`.
 
-        A background task polls for changes, because the writer may be another process. It also
-        calls `callback` when the durable end cannot be read. The returned function unregisters the
-        callback.
+        A background task polls for changes, because the writer may be another process. While the
+        durable end cannot be read, the task calls `callback` at each poll. The returned function
+        unregisters the callback.
         """
         self._check_open()
         return self._poll.subscribe(callback)
 
     def close(self) -> None:
-        """Closes the files and wakes every waiting reader. Idempotent."""
+        """Closes the files and ends the waits of readers, which then raise `Closed`. Idempotent."""
         self._is_closed = True
         self._reader.close()
         self._poll.close()

@@ -9,10 +9,12 @@ Invariants:
 - records are returned in log order, or in reverse order by `read_backward`, without repetitions and
   without omissions, unless the caller skips damage;
 - memory is bounded by the batch size or the longest record, whichever is larger, except that
-  interchange segments are held in memory as a whole.
+  interchange segments are held in memory as a whole, and that the search for the next record after
+  damage may read the rest of a segment at once.
 
 A payload may contain bytes that look like records. Ids that the log assigned never point into a
-payload, but an id that a caller made up can, and then reads such bytes as a record.
+payload, but an id that a caller made up may: a read with such an id returns the bytes there as a
+record.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ class LogReader:
     def get(self, record_id: RecordId) -> Record:
         """Returns the record with that id.
 
-        Raises `NotFound` if no record begins at that position, if its segment was removed, or if
-        the record is not durable yet. Raises `Corrupt` if the record is damaged.
+        Raises `NotFound` if no record begins at the position that the id gives, if its segment was
+        removed, or if the record is not durable yet. Raises `Corrupt` if the record is damaged.
         """
         record_id = RecordId(record_id)
         durable_end = self._view.durable_end()
@@ -109,11 +111,10 @@ class LogReader:
         """Yields the durable records of `[start, end)` in columnar batches, oldest first.
 
         By default, yields all records from the oldest to the current durable end. An `end` after
-        the durable end is replaced by the durable end. `start` and `end` must be record ids, or
-        positions at the start or end of a segment. If no record begins at `start`, raises
-        `NotFound` in this call or at the first batch. If `end` is inside a record, raises
-        `NotFound` when the read reaches that record. If `end` is before `start`, raises
-        `InputError`.
+        the durable end is replaced by the durable end. `start` and `end` must each be the start or
+        the end of a record or of a segment. Otherwise raises `NotFound`: for `start`, in this call
+        or at the first batch; for `end`, when the read reaches the record that contains it. If
+        `end` is before `start`, raises `InputError`.
 
         A batch has about `batch_bytes_max` bytes at most, by default the reader's `window_bytes`,
         or one longer record. Raises `Corrupt` at damaged bytes; with `skip_damage`, skips them and
@@ -205,8 +206,8 @@ class LogReader:
     def _durable_end(self, policy: DamagePolicy) -> RecordId:
         """Returns the durable end.
 
-        If the newest segment is missing and damage is skipped, returns the end of the remaining
-        segments.
+        If the newest segment is missing and damage is skipped, reports the missing segment and
+        returns the end of the remaining segments.
         """
         try:
             return self._view.durable_end()
@@ -256,7 +257,7 @@ class LogReader:
         return batch
 
     def _shortened(self, span: Span, timestamp_ns: int) -> Span:
-        """Returns the span without leading records that the sparse index shows to be older."""
+        """Returns the span without leading records that are older according to the sparse index."""
         info = span.info
         entries = load_index(self._view.disk, info.path, segment_id=info.segment_id)
         start = start_for_timestamp(entries, timestamp_ns)
@@ -281,9 +282,9 @@ class LogReader:
             return self._handles.lease(moved)
 
     def _find_again(self, info: SegmentInfo) -> SegmentInfo:
-        """Returns the current entry of a segment whose file has moved to another tier.
+        """Returns the current entry of a segment whose file is gone, because it may have moved.
 
-        Raises `NotFound` if the segment was removed.
+        Raises `NotFound` if the segment was removed from the log.
         """
         self._view.refresh()
         segments = self._view.segments()

@@ -27,7 +27,10 @@ class RecordId(int):
 
     @classmethod
     def parse(cls, text: str) -> RecordId:
-        """Parses a record id, either the printed form `segment:offset` or the packed number."""
+        """Parses a record id, either the printed form `segment:offset` or the packed number.
+
+        Raises `InputError` if the text is neither, or if a number is too large.
+        """
         parts = text.split(":")
         if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() for part in parts):
             raise InputError(

@@ -1,13 +1,14 @@
 """Recovers a log when it is opened for writing: checks its last segments and repairs the tail.
 
-The sealed pointer, `current.sealed`, names the last segment that was sealed; it and all earlier
-segments are trusted. The later segments, normally at most two, are examined, and always the last
-file. If the pointer or the segment that it names is missing or unusable, all segments are examined.
-A segment that is not sealed may have bytes that were never confirmed as durable: its good records
-are made durable, and everything after them is overwritten with zeros.
+The sealed pointer, `current.sealed`, names the last segment that was sealed; that segment and all
+earlier segments are trusted. The later segments, normally at most two, are examined; the newest
+segment is always examined. If the pointer is missing or damaged, or the segment that it names is
+missing, all segments are examined. A segment that is not sealed may have bytes that were never
+confirmed as durable: its good records are made durable, and everything after them is overwritten
+with zeros.
 
 - If no valid record follows the bad bytes, they are an unfinished write.
-- If good records follow the bad bytes, all bytes from the first bad one on are first saved in the
+- If good records follow the bad bytes, all bytes from the first bad byte on are first saved in the
   quarantine folder.
 - If the bad bytes begin before the confirmed durable end, they are damage. They are saved in the
   quarantine folder, the records are left unchanged, the segment is sealed, and the log continues in
@@ -86,8 +87,8 @@ class FileFacts:
     """Facts about a segment file that are known from other files."""
 
     confirmed_end: int  # synced at least up to this offset
-    is_same_boot: bool  # no restart since: the page cache may hold bytes that the device does not
-    is_open: bool  # appending may continue in it: it is the last segment and was never sealed
+    is_same_boot: bool  # not rebooted since: bytes may be only in the page cache
+    is_open: bool  # appending may continue in it: it is the last and not the pointer's segment
     is_seal_confirmed: bool  # its footer was synced, and is not only in the page cache
 
 
@@ -105,7 +106,10 @@ class Tail:
 
 
 def recover(disk: Disk, paths: LogPaths) -> Recovered:
-    """Examines and repairs a log's files before it is written; returns the state to start from."""
+    """Examines and repairs the files of a log that is being opened for writing.
+
+    Returns the state from which writing starts.
+    """
     remove_temporaries(disk, paths.segments)
     names = _segment_names(disk, paths)
     pointer = _load_pointer(disk, paths)
@@ -168,9 +172,10 @@ def _record_count_after(
 ) -> int:
     """Returns the number of records in the log up to the end of the last of these sealed segments.
 
-    Interchange segments have only the count of their own records, which are added to those of the
-    runtime segment before them; one without a footer counts as empty. If a runtime segment is too
-    damaged to find the number, returns 0 and adds a problem to `result`.
+    Interchange segments have only the count of their own records, which is added to that of the
+    runtime segment before them; an interchange segment without a footer counts as empty. If a
+    segment is too damaged to find the number or cannot be read, returns 0 and adds a problem to
+    `result`.
     """
     count = 0
     try:
@@ -200,7 +205,7 @@ def _record_count_after_runtime(file: File, path: str, name: SegmentName) -> int
     size = file.size()
     header = _read_header(file, path, name, size)
     if header is None:
-        raise Corrupt("the segment has neither a header nor a footer", path=path)
+        raise Corrupt("the segment has neither a header nor a valid footer", path=path)
     tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
     return header.base_record_count + tail.record_count
 
@@ -377,7 +382,7 @@ def refuse_newer(file: File, path: str) -> None:
 
 
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
-    """Returns the header, or None if it was never written.
+    """Returns the header, or None if all its bytes are zero, as before the first record is written.
 
     Raises `Corrupt` if the header does not match the segment's name and length.
     """
@@ -416,7 +421,8 @@ def _recover_tail(
 ) -> Segment:
     """Makes the good records of an unsealed segment durable and zeroes the bytes after them.
 
-    If acknowledged bytes are damaged, the records are left unchanged instead.
+    If bytes that were confirmed as durable are damaged, leaves the records unchanged instead, and
+    saves the damaged bytes and all later bytes in the quarantine folder.
     """
     path = paths.segment(name)
     region_end = records_end_max(size)
@@ -432,7 +438,7 @@ def _recover_tail(
         result.problems.append(problem)
         _log.error("%s", problem)
     if is_damaged:
-        # Acknowledged bytes are damaged: the file is left unchanged and the log continues after it.
+        # Acknowledged bytes are damaged: the records stay unchanged and the log continues after it.
         tail = _tail_around_damage(file, region_end, content_end)
         segment.flush_failure = True
     else:
@@ -484,7 +490,7 @@ def _confirmed_end(confirmed: DurableEnd | None, name: SegmentName) -> int:
 
 
 def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
-    """Reads the records from `start` up to the first bad one, and returns their totals."""
+    """Reads the records from `start` up to the first bad record, and returns their totals."""
     tail = Tail(start, 0, 0, 0, 0)
     window = WINDOW_BYTES
     while tail.end < region_end:
@@ -551,7 +557,7 @@ def _has_records(file: File, start: int, end: int) -> bool:
 def _rewrite(file: File, start: int, end: int) -> None:
     """Reads the bytes of `[start, end)` and writes them again, so that the next sync covers them.
 
-    A failed sync may have left them only in the page cache, no longer marked as modified.
+    After a failed sync, the bytes may be only in the page cache and no longer marked as modified.
     """
     for position in range(start, end, WINDOW_BYTES):
         data = file.pread(position, min(WINDOW_BYTES, end - position))

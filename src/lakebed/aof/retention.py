@@ -2,8 +2,8 @@
 
 Segments are removed oldest first, so a segment that a follower or a pin still needs also keeps all
 newer segments. The newest sealed segment always stays, because the sealed pointer names it. If a
-segment was sealed while the clock was ahead, it counts as no newer than the next segment, so that
-it does not delay the removal of others.
+segment was sealed while the clock was ahead, it counts as sealed no later than the next segment, so
+that it does not delay the removal of others.
 """
 
 from __future__ import annotations

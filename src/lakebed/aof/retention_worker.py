@@ -2,7 +2,7 @@
 
 Segments are removed one at a time, oldest first: a segment is first removed from the log, then its
 file is removed durably, and only then the next segment is removed. So a crash or an error leaves no
-gap between the files on disk; the remaining files are removed after the log is opened again.
+gap between the files on disk. A file that a crash left is removed after the log is opened again.
 
 A segment that is to be archived is removed from the log only when `archiver` reports that the
 archive has it or can get it, because the copies in all other tiers are then deleted.
@@ -42,7 +42,7 @@ class RetentionWorker:
         *,
         on_owed: Callable[[], None],
     ) -> None:
-        """`on_owed` is called after each step, to start the tier upkeep if it has work."""
+        """`on_owed` is called after each step; it must start the tier upkeep if that has work."""
         self._recorder = recorder
         self._on_owed = on_owed
         self.archiver: Archiver | None = None  # set once, before the first step
@@ -54,12 +54,12 @@ class RetentionWorker:
         self._config = context.config.retention
         self._transitions = transitions
         self._facts: dict[int, SealedSegment] = {}
-        self._left: list[SegmentInfo] = []  # left the log and not the disk; at most one
+        self._left: list[SegmentInfo] = []  # removed from the log, not yet from disk; at most one
         self._retired = context.counters.counter("aof_segments_retired")
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
     def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
-        """Removes expired segments, oldest first, up to the first for which `is_needed` is True.
+        """Removes expired segments, oldest first, until `is_needed` returns True for a segment.
 
         If a segment cannot be removed, logs the error and stops. Returns the nanoseconds until the
         next check, or None if none is scheduled.
@@ -99,9 +99,10 @@ class RetentionWorker:
         return [info for info in expired_infos if not unready or info.segment_id < unready[0]]
 
     def _may_leave(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment may be removed: if it is to be archived, whether it is ready.
+        """Returns whether the segment may be removed from the log now.
 
-        This repeats the check of `_ready`, because the segment may have changed its tier since.
+        False if it is to be archived but not ready for that. This repeats the check of `_ready`,
+        because the segment may have moved to another tier since.
         """
         return not self._config.archive or (
             self.archiver is not None and self.archiver.is_ready(info)
@@ -110,7 +111,8 @@ class RetentionWorker:
     def _leave(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
         """Removes the segments from the log, and returns those that it removed.
 
-        A segment stays in the log if its removal cannot be recorded in the manifest log.
+        A segment stays in the log if its removal cannot be recorded in the manifest log, or if it
+        is to be archived and no longer ready for that.
         """
         left: list[SegmentInfo] = []
         try:
@@ -178,7 +180,7 @@ class RetentionWorker:
     def _fact(self, info: SegmentInfo) -> SealedSegment:
         """Returns the size and sealing time of a segment, from its footer or the manifest log.
 
-        A segment with a damaged footer counts as sealed when it was created.
+        A segment without a valid footer counts as sealed when it was created.
         """
         if info.segment_id not in self._facts:
             try:

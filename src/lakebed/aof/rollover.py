@@ -4,7 +4,7 @@ A rollover goes through five states. The writer requests a rollover (`REQUEST`).
 takes the request (`TAKE`), and acknowledges it (`ACKNOWLEDGE`) or refuses it (`FAIL`). The writer
 continues in the next segment (`PROMOTE`), and may request the next rollover once the old segment is
 sealed (`RELEASE`). So at most two segments are not sealed: the active one and the one before it.
-Only when a log is opened after a crash may there be one more.
+Only when a log is opened after a crash may there be more.
 
 In a log with tiering on, the coordinator is `tiers.admission`. With tiering off, the writer takes
 and acknowledges its requests itself.

@@ -1,4 +1,4 @@
-"""Collects what a runtime segment contains, and every inconsistency in it.
+"""Collects what a runtime segment contains, and what is damaged or inconsistent in it.
 
 The header has no checksum: its fields are compared with the file's name and length and with the
 footer. Its base timestamp is not checked, and padding that is not zero is only noted.
@@ -32,8 +32,9 @@ from lakebed.kernels import crc64nvme
 def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
     """Checks a whole file and returns what it contains and what is wrong with it.
 
-    The header is compared with the file's name and length, every record's checksum is checked, and
-    the footer is compared with the header and the records.
+    The header is compared with the file's length and, if given, its name; the records' checksums
+    are verified; and the footer is compared with the header and the records. Raises
+    `UnknownVersion` if the header or the footer has an unsupported version.
     """
     header = _runtime_header(view)
     problems = _header_problems(header, name, len(view))
@@ -89,7 +90,7 @@ def _runtime_header(view: memoryview) -> SegmentHeader | None:
 def runtime_footer(view: memoryview) -> tuple[SegmentFooter | None, str | None]:
     """Returns `(footer, None)`, or `(None, problem)` if the footer is damaged.
 
-    Returns `(None, None)` if the footer's bytes are all zero, because the segment is not sealed.
+    Returns `(None, None)` if the footer's bytes are all zero, as in a segment that is not sealed.
     Raises `UnknownVersion` if the footer has an unsupported version.
     """
     try:
@@ -127,7 +128,10 @@ def _seal_problems(
     name: SegmentName | None,
     records: Survey,
 ) -> tuple[Damage, ...]:
-    """Returns a `Damage` for each field of the footer that contradicts the header or records."""
+    """Returns a `Damage` for each wrong field of a footer, compared with the header and records.
+
+    Also returns a `Damage` if the segment has records but its header is all zero.
+    """
     last = records.good_ranges[-1] if records.good_ranges else None
     max_timestamp = max((good.max_timestamp_ns for good in records.good_ranges), default=0)
     expected: dict[str, object] = {

@@ -2,8 +2,8 @@
 
 Footer and pointer are durable before the log lists the segment as sealed. If the segment's file
 cannot be opened, or after a `RetryError` (for example, the disk is full), a later maintenance step
-retries. A `DiskError` of the write ends writing to the log, because it is unknown which bytes of
-the footer reached the disk.
+retries. A `DiskError` while the footer or the pointer is written ends writing to the log, because
+it is unknown which bytes reached the disk.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Sealer:
     def seal_next(self) -> bool:
         """Seals the oldest segment that waits to be sealed, or flushes it if it is not durable yet.
 
-        Returns whether to call this again now.
+        Returns whether the caller should call this again now.
         """
         state = self._state
         with state.mutex:

@@ -77,7 +77,7 @@ class FirstRecord(NamedTuple):
 
 
 class Segment:
-    """A segment that accepts records or waits to be sealed. The log's mutex guards it."""
+    """A segment that accepts records or waits to be sealed. The log's mutex guards its fields."""
 
     __slots__ = (
         "base_record_count",
@@ -149,7 +149,7 @@ class Segment:
         return Chunk(self, 0, header, batch, len(header) + batch.size)
 
     def accept(self, batch: AofBatch, first: FirstRecord, *, max_timestamp: int) -> RecordIds:
-        """Adds the records to the segment's totals and returns their ids. Cannot fail."""
+        """Adds the records to the segment's totals and returns their ids. Does not raise errors."""
         count = len(batch.offsets)
         if not self.record_count:
             self.base_timestamp, self.ext_id = first

@@ -1,4 +1,4 @@
-"""What an inspection found in a segment file, before it decides whether the file is damaged."""
+"""What an inspection found in a segment file, before the inspection reaches a verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_RECORDS = Survey((), (), None)
 
 
 class SegmentFacts(NamedTuple):
-    """What an inspection found in a segment of either layout.
+    """What an inspection found in a segment file of either layout.
 
     `problems` are wrong fields of the header and footer, and contradictions between the parts of
     the file; damaged records are in `records`.

@@ -2,12 +2,12 @@
 
 - Sealed: header, name, footer, every record and the checksum over all records must match. Any
   mismatch means that the file is corrupt.
-- Not sealed: bytes after the last good record are torn if no valid record follows them. Bad bytes
-  followed by good records are corrupt, and so are bad bytes below the confirmed end.
+- Not sealed: bytes other than zeros after the last good record are torn. Bad bytes followed by good
+  records are corrupt, and so are bad bytes below the confirmed end.
 - If the bytes where the footer should be are neither zeros nor a valid footer, the file counts as
   not sealed and `footer_problem` gives the reason. An interchange file is always written with its
-  footer, so one without a footer is torn.
-- A runtime file has its full length from its creation, so one that is shorter than its header
+  footer, so an interchange file without a footer is torn.
+- A runtime file has its full length from its creation, so a file that is shorter than its header
   states has lost bytes and is corrupt. A file too short for a header is torn.
 - A file with an unsupported version is not inspected: `UnknownVersion` is raised.
 
@@ -53,9 +53,11 @@ def inspect_segment(
 
 
 def _layout(view: memoryview) -> SegmentLayout:
-    """Returns the layout that the magic shows or, if it is damaged, the footer or first record.
+    """Returns the layout of a segment file according to its magic number.
 
-    Returns `EMPTY` if all bytes are zero, and `UNKNOWN` if nothing shows the layout.
+    If that is damaged, recognises the layout by the footer or the first record. Returns `RUNTIME`
+    for a file that begins with 64 zero bytes, `EMPTY` if all bytes are zero, and `UNKNOWN` if the
+    layout cannot be recognised.
     """
     if len(view) >= SEGMENT_HEADER.size and SEGMENT_HEADER.unpack(view).magic == SEGMENT_MAGIC:
         return SegmentLayout.RUNTIME
@@ -130,7 +132,7 @@ def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
 
 
 def _leading_range(records: Survey, start: int) -> GoodRange:
-    """Returns the good records before the first damage; the range is empty if there are none."""
+    """Returns the range of the good records before the first damage, which may be empty."""
     if records.good_ranges and records.good_ranges[0].start == start:
         return records.good_ranges[0]
     return GoodRange(start, start, 0, 0, 0, 0)

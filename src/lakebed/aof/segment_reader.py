@@ -47,7 +47,7 @@ class SegmentReader(Protocol):
 
     @property
     def records_end(self) -> int | None:
-        """Where the records end according to the footer, or None if that is not known."""
+        """The offset where the records end according to the footer, or None if not known."""
 
     @property
     def room_end(self) -> int:
@@ -55,18 +55,18 @@ class SegmentReader(Protocol):
 
     @property
     def timestamp_max(self) -> int | None:
-        """The largest timestamp according to the footer, or None if that is not known."""
+        """The largest timestamp according to the footer, or None if not known."""
 
     def defects(self) -> Sequence[SkippedRange]:
         """Returns what is wrong with the header and the footer.
 
-        Call it only for a segment with durable records, because an empty one has no header yet.
+        Call it only for a segment with durable records, because an empty segment has no header yet.
         """
 
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
     ) -> RecordBatch | Stop:
-        """Returns the good records from `position` up to `end`, before the first bad one.
+        """Returns the good records from `position` up to `end`, before the first bad record.
 
         Returns about `bytes_max` bytes and `count_max` records at most, but at least one record. If
         no good record begins at `position`, returns the reason; in a segment with gaps, the first
@@ -74,7 +74,7 @@ class SegmentReader(Protocol):
         """
 
     def find(self, position: int, end: int) -> int | None:
-        """Returns where the first good record at or after `position` begins, or None.
+        """Returns where the first good record in `[position, end)` begins, or None.
 
         Used to continue after damage.
         """
@@ -85,8 +85,9 @@ class SegmentReader(Protocol):
 def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) -> SegmentReader:
     """Opens a segment for reading; raises `NotFound` if its file is gone.
 
-    `cold` is called to get the bytes of a segment that is not in Tier 0; without it, such a segment
-    raises `NotFound` too. Raises `Corrupt` if the file is too short for a segment.
+    `cold` is called to get the bytes of a segment that is not in Tier 0; without `cold`, such a
+    segment raises `NotFound` too. Raises `Corrupt` if the file is too short for a segment, and
+    `UnknownVersion` if its footer or interchange header has an unsupported version.
     """
     if info.tier:
         if cold is None:
@@ -111,7 +112,7 @@ ColdSource = Callable[[SegmentInfo], ByteSource]
 
 
 class RuntimeSegment:
-    """A segment in the runtime layout, the one in which logs are written, open for reading."""
+    """A segment in the runtime layout, in which logs are written. It is open for reading."""
 
     has_gaps = False
 

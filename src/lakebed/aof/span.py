@@ -17,7 +17,7 @@ from lakebed.base.errors import InputError, NotFound
 
 
 class Span(NamedTuple):
-    """The part of one segment that a read covers, as segment offsets `[start, end)`."""
+    """The part of one segment that a read covers. `start` and the ends are segment offsets."""
 
     info: SegmentInfo
     start: int
@@ -36,7 +36,7 @@ def plan(
 ) -> list[Span]:
     """Returns the spans that cover `[start, end)`, in log order, up to the durable end at most.
 
-    Raises `NotFound` if a read cannot begin at `start`: its segment was removed, it is after the
+    Raises `NotFound` if a read cannot begin at `start`: its segment is missing, it is after the
     durable end, or its offset cannot be the start of a record. A `start` of `RecordId(0)` means the
     beginning of the log. Raises `InputError` if `end` is before `start`.
     """
@@ -97,9 +97,10 @@ def oldest(segments: Sequence[SegmentInfo]) -> RecordId:
 
 
 def records_end(segments: Sequence[SegmentInfo], index: int, durable_end: RecordId) -> int | None:
-    """Returns the offset where a segment's durable records end, or None if it is not known.
+    """Returns the offset where the durable records of `segments[index]` end.
 
-    If it is not known, the segment's file must be opened to find it.
+    Returns 0 if the segment is after the durable end, and None if the segment's file must be opened
+    to find the offset.
     """
     info = segments[index]
     if info.segment_id == durable_end.segment_index:

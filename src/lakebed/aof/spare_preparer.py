@@ -1,9 +1,9 @@
 """Decides when spare segment files are created ahead of need, and when they are zero-filled.
 
 A spare is due once the active segment is a quarter full. It is filled in steps, and before each
-step `decide_fill` decides whether to continue. Spares are optional: without one, the next segment's
-file is created when it is needed. So a disk error here is only logged, and spares are removed when
-the disk is nearly full.
+step `decide_fill` decides whether to continue. Spares are optional: without a spare, the file of
+the next segment is created when it is needed. So a disk error here is only logged, and spares are
+removed when the disk is nearly full.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SparePreparer:
         self._due_segment: Segment | None = None  # used only by `is_newly_due`
 
     def is_newly_due(self) -> bool:
-        """Returns True once per segment, when it is so full that the next one must be prepared."""
+        """Returns True once for each active segment, when it is a quarter full."""
         active = self._state.chain.active
         if active is self._due_segment or active.end < _due_at(active):
             return False
@@ -64,7 +64,7 @@ class SparePreparer:
 
         If the disk is nearly full, or if the log is not busy and the budget of spares is too small
         for the busy logs, deletes the spares instead. Returns the nanoseconds until this must be
-        called again, or None if it need not be.
+        called again, or None if it need not be called.
         """
         if not self._is_due():
             return None

@@ -1,11 +1,13 @@
 """The state of a log that is open for writing, which its parts share.
 
 The state is kept in memory only; nothing here waits or does I/O. `mutex` guards every attribute,
-including the chain and its segments. It is held only briefly and never during I/O. A single value
-may be read without the mutex if a slightly outdated value does no harm.
+including the chain and its segments. It is held only briefly, and not during I/O except while the
+manifest log is being opened. A single value may be read without the mutex if a slightly outdated
+value does no harm.
 
-Only `transitions` starts, seals and retires segments, and only `flusher` moves the durable end. The
-entries of segments in colder tiers are placed by `manifest_recorder` and `tiers.segment_tiering`.
+Once the log is open, only `transitions` starts, seals and retires segments, and only `flusher`
+moves the durable end. The entries of segments in colder tiers are placed by `manifest_recorder` and
+`tiers.segment_tiering`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from lakebed.base.damage import end_of_bytes
 from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme, fold64
 
 DAMAGES_COUNT_MAX = 1000
-"""The number of damaged ranges after which a survey stops, because the search for the record after
-each may read the whole file."""
+"""The number of damaged ranges after which a survey stops, because the search for the next record
+after each range may read the rest of the file."""
 
 _SCAN_COUNT = 1 << 16  # records per scan, which keeps the columns small
 _NS_PER_MS = 1_000_000
@@ -125,8 +125,8 @@ class InterchangeWalker:
 
     A good record has a logical offset that is possible for this segment, zero padding in its
     header, and a matching checksum. Logical offsets must also rise. If they do not, it is unknown
-    which of two records is wrong, so both count as good; `unordered_at` is the file offset of the
-    first record with too low a logical offset, or None.
+    which of two records is wrong, so both count as good; `unordered_at` is then the file offset of
+    the first record with too low a logical offset. It is None if all logical offsets rise.
     """
 
     def __init__(self, *, base_offset: int | None) -> None:

@@ -5,12 +5,12 @@
     finish   a segment that waited to be sealed is sealed
     retire   a sealed segment is removed from the log
 
-Each function must be called with the log's mutex held. Everything that must change together,
+Each method must be called with the log's mutex held. Everything that must change together,
 including the record in the manifest log, changes in that critical section: other threads see the
-chain either before a transition or after it. If the queue of the manifest log is full, the
-transition is refused and the chain does not change. Disk I/O happens before a transition (a footer
-is durable before `finish`) or after it (files are removed after `retire`). The segment that is
-active when the log is opened needs no `roll`.
+chain either before a transition or after it. If the queue of the manifest log is full, a transition
+that the manifest log must record is refused and the chain does not change. Disk I/O happens before
+a transition (a footer is durable before `finish`) or after it (files are removed after `retire`).
+The segment that is active when the log is opened needs no `roll`.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ class Transitions:
             raise WouldBlock(BackpressureKind.ROLLOVER, f"{self._state.name}: {error}") from None
 
     def roll(self) -> Segment:
-        """Starts a new active segment and returns it; the previous one waits to be sealed.
+        """Starts a new active segment and returns it; the previous segment waits to be sealed.
 
-        Raises `WouldBlock` of kind rollover while another segment is unsealed or the tiers have not
-        acknowledged the rollover, and of kind admission if Tier 0 has no room for another segment.
+        Raises `WouldBlock` of kind rollover while a previous segment is not sealed or, with tiering
+        on, the rollover is not acknowledged; and of kind admission if Tier 0 has no room for
+        another segment.
         """
         state = self._state
         if not self.may_roll:
@@ -117,7 +118,7 @@ class Transitions:
         return self._state.chain.finish(segment)
 
     def retire(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Removes a sealed segment from the log; the caller removes its file afterwards.
+        """Removes a sealed segment from the log; the caller must remove its file afterwards.
 
         Raises `Busy` if the queue of the manifest log is full; the segment then stays in the log.
         """

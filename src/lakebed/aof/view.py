@@ -64,10 +64,7 @@ class LogView(Protocol):
 
     @property
     def cold(self) -> ColdSegments | None:
-        """Gives access to the segments that are not in Tier 0.
-
-        None is possible only if no such segment is known.
-        """
+        """Gives access to the segments that are not in Tier 0; None if no such segment is known."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Readers call this for each read of a segment, so that tiering knows which are in use."""
@@ -95,9 +92,9 @@ class LogView(Protocol):
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` after each move of the durable end, and once when the log is closed.
+        """Registers `callback` to be called when the durable end has moved or the log was closed.
 
-        The call may come from any thread. `callback` must not block or raise. The returned function
-        unregisters it, and may be called from the callback itself and more than once. A call of
-        `callback` that is running at that moment may finish later.
+        It may also be called at other times, and from any thread. `callback` must not block or
+        raise. The returned function unregisters `callback`; it may be called from `callback` itself
+        and more than once. A call of `callback` that is running at that moment may finish later.
         """

@@ -75,10 +75,10 @@ class Walk:
             yield result
 
     def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
-        """Reports `[position, end)` as damaged, because the device cannot read some of its bytes.
+        """Reports `[position, end)` as damaged, because some of these bytes cannot be read.
 
-        Good records in that range are not searched for. Raises `error` unless damage is skipped and
-        the operation that failed is a read.
+        Does not search that range for good records. Raises `error` instead if damage is not skipped
+        or if the operation that failed is not a read.
         """
         if not self._policy.skips or error.operation != "read":
             raise error
@@ -164,9 +164,10 @@ def _starts(batch: RecordBatch) -> set[int]:
 
 
 def _records_end(reader: SegmentReader, known_end: int | None) -> tuple[int, bool]:
-    """Returns the offset where the records end, and whether zeros before it are damage.
+    """Returns the offset where the records end, and whether zeros before that offset are damage.
 
-    They are not if compaction left gaps, or if the end is only an upper bound.
+    The zeros are not damage if compaction may have left gaps, or if the offset is only an upper
+    bound.
     """
     for end in (known_end, reader.records_end):
         if end is not None:

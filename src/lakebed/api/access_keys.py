@@ -13,8 +13,11 @@ _TAG = "keys"
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """A new access key. `policy` can only be its default, because only the first key of a store
-    can have another policy, under which no limits apply."""
+    """A new access key.
+
+    `inflight_max` limits its concurrent requests; by default the endpoint's limit applies. The
+    default of `policy` is the only value that is accepted.
+    """
 
     label: str = ""
     inflight_max: Annotated[int, Meta(le=1 << 31)] | None = None

@@ -35,7 +35,7 @@ class Configuration(Struct, frozen=True):
 
 
 class StartJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to start. `kind` is one of the kinds that `list_work` returns."""
+    """A job to start. `kind` is one of the `kinds` that the call `list_work` returns."""
 
     kind: str
     arguments: dict[str, Any] = {}
@@ -46,12 +46,12 @@ class JobState(Struct, frozen=True):
     kind: str
     arguments: dict[str, Any]
     state: str  # running, done, failed, cancelled
-    done: int
-    total: int
-    started_ms: int
-    ended_ms: int | None
-    result: dict[str, Any] | None
-    problem: dict[str, Any] | None
+    done: int  # how much of `total` is done; the unit depends on the kind
+    total: int  # 0 if it is not known
+    started_ms: int  # since 1970
+    ended_ms: int | None  # since 1970; None while the job is running
+    result: dict[str, Any] | None  # the report of a job that is done
+    problem: dict[str, Any] | None  # the problem document of a job that failed
 
 
 class JobList(Struct, frozen=True):

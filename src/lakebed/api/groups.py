@@ -32,6 +32,7 @@ class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
     `settings` replace the group's stored settings; a setting that they do not name has the store's
     default. They take effect when the group is next opened: by this call, if the group is not open.
+    Without `settings`, the stored settings stay as they are.
     """
 
     settings: Settings | None = None
@@ -143,7 +144,7 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
 class DeadLettersQuery(Struct, frozen=True):
     """A page of dead letters, which begins at `partition` and `offset` of the dead-letter topic.
 
-    For the next page, pass the `next` values of the previous response.
+    For the next page, pass the `next_partition` and `next_offset` of the previous response.
     """
 
     max_messages: MaxMessages = LETTERS_MAX

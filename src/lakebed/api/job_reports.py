@@ -1,8 +1,9 @@
 """Converts the reports of jobs to JSON documents, and the documents back to the same reports.
 
-A report is a dataclass or a named tuple of numbers, strings, enumerations, lists and other reports.
-An error in a report is converted to a problem document, and back to an error of the same class. So
-a command prints a report that it received from a server exactly like a report of its own process.
+A report is a dataclass or a named tuple whose fields are numbers, strings, booleans, enumerations,
+errors, other reports, and lists of these. An error is converted to a problem document, and back to
+an error of the same class. So a command prints a report that it received from a server exactly like
+a report of its own process.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A `Job` names a method of `lakebed.store.maintenance.Maintenance`, the class of its keyword
 arguments, and the class of its report. The HTTP API runs jobs and the client calls them, so a
 report has the same class on both sides. Arguments are checked before the job does anything. A job
-that is cancelled ends at its next step. Completed steps are not undone; a job that moves or repairs
-data continues after them if it is run again.
+that is cancelled ends at its next step. Completed steps are not undone: a job that moves segments
+or migrates a Tier 2 skips them if it is run again. Verifications and repairs start over.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class JobKind(Protocol):
     ) -> dict[str, Any]:
         """Runs the job in the caller's thread, and returns its report as a JSON document.
 
-        The job calls `is_cancelled` between its steps, and ends soon after that returns True. It
-        then counts as cancelled, even if it completed its work.
+        The job calls `is_cancelled` between its steps, and ends soon after that has returned True.
+        The job then counts as cancelled, even if it completed its work.
         """
 
 
@@ -65,21 +65,24 @@ class OfLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfSegments(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selects segments of a log by their ids. By default all sealed segments that allow the
-    job's move, or for `aof-retry-upload` those whose last upload failed."""
+    """Selects segments of a log by their ids.
+
+    By default all sealed segments are selected that the job can move, or for `aof-retry-upload`
+    those whose last upload failed.
+    """
 
     segments: Annotated[list[SegmentId], Meta(max_length=_SEGMENTS_MAX)] | None = None
 
 
 class Eviction(OfSegments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    warm: bool = False  # also from Tier 1
+    warm: bool = False  # also remove them from Tier 1
 
 
 class NewTier2(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new Tier 2 for a log; by default the Tier 2 that new logs get."""
 
     address: str | None = None
-    delete: bool = False  # delete the objects at the old address
+    delete: bool = False  # delete the objects at the old address after they were copied
 
 
 class LogRepair(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,7 +125,8 @@ class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Job:
     """A kind of job that calls a method of `Maintenance`.
 
-    It has the name of the method, and the classes of its arguments and its report.
+    `method` is the name of the method; `arguments` and `report` are the classes of its arguments
+    and its report.
     """
 
     method: str
@@ -151,7 +155,9 @@ class Job:
         try:
             return msgspec.convert(dict(arguments), self.arguments)
         except msgspec.ValidationError as error:
-            raise InputError(f"the arguments of the job are not valid: {error}") from None
+            raise InputError(
+                f"the arguments of the maintenance job {self.method} are not valid: {error}"
+            ) from None
 
 
 JOBS: Final[Mapping[str, Job]] = {

@@ -37,7 +37,7 @@ class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
     ext_ids: list[int] | None = None
     timestamps: list[int] | None = None  # ns since 1970; by default now
     is_durable: bool = True
-    timeout_ms: Count = 0  # for space: in the queue (0: no wait) and on the disk (0: 10 s)
+    timeout_ms: Count = 0  # limit of waits for space: in the queue (0: no wait), on disk (0: 10 s)
 
 
 class AppendQuery(Struct, frozen=True):
@@ -56,7 +56,7 @@ class RecordIds(Struct, frozen=True):
 
 class Flush(Struct, frozen=True, forbid_unknown_fields=True):
     record_id: int | None = None  # by default all records appended so far
-    timeout_ms: Count | None = None
+    timeout_ms: Count | None = None  # by default, and at most, 60,000
 
 
 class ReadQuery(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Position(Struct, frozen=True):
 
 
 class Seal(Struct, frozen=True, forbid_unknown_fields=True):
-    timeout_ms: Count | None = None
+    timeout_ms: Count | None = None  # by default, and at most, 60,000
 
 
 class SealedSegment(Struct, frozen=True):

@@ -25,7 +25,7 @@ class FilesQuery(Struct, frozen=True):
 
 
 class ManifestFiles(Struct, frozen=True):
-    """A page of a manifest log's files. `stream` is None if the log never had a manifest log."""
+    """A page of a manifest log's files. `stream` is None if the log has no manifest log."""
 
     log: str
     stream: str | None  # 16 hex digits
@@ -33,7 +33,7 @@ class ManifestFiles(Struct, frozen=True):
     files: list[ManifestFile]
     next_after: str | None  # `after` for the next page; None if this is the last
     is_enabled: bool | None = None  # whether changes are being recorded; None if unknown
-    damage: str | None = None  # describes the damage of the log's `log.json`
+    damage: str | None = None  # what is wrong with the log's `log.json`; None if nothing is
 
 
 class FileRangeQuery(Struct, frozen=True):

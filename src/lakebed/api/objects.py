@@ -153,7 +153,7 @@ LIST_VERSIONS: Final = Operation(
     is_repeatable=True,
 )  # fmt: skip
 PUT_OBJECT: Final = Operation(
-    "put_object", "PUT", _OBJECT, "Store an object of any size",
+    "put_object", "PUT", _OBJECT, "Store an object",
     ObjectInfo, query=PutQuery, also_takes=(Raw.BYTES,), body_bytes_max=5 * TIB, tag=_TAG,
     errors=(412,),
 )  # fmt: skip

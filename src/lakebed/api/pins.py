@@ -16,8 +16,10 @@ DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """A new pin: of segments of a log or of offsets of a partition, from `start` up to, but not
-    including, `end`."""
+    """A new pin, which protects the range from `start` up to, but not including, `end`.
+
+    The range is of segment ids if `log` is given, or of offsets if `topic` and `partition` are.
+    """
 
     start: Count
     end: Count
@@ -38,7 +40,7 @@ class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that still exist
+    pin_ids: list[str]  # those that were neither released nor had expired
 
 
 class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +52,7 @@ class PinList(Struct, frozen=True):
 
 
 LIST_PINS: Final = Operation(
-    "list_pins", "GET", "/v1/pins", "List the pins that have not expired",
+    "list_pins", "GET", "/v1/pins", "List the pins that are in effect",
     PinList, tag=_TAG, target="Pins.all_active", is_repeatable=True,
 )  # fmt: skip
 CREATE_PIN: Final = Operation(
@@ -59,12 +61,12 @@ CREATE_PIN: Final = Operation(
     Pin, body=NewPin, status=201, tag=_TAG, target="Pins.create", is_repeatable=True,
 )  # fmt: skip
 RENEW_PIN: Final = Operation(
-    "renew_pin", "PUT", "/v1/pins/{pin}", "Extend a pin",
+    "renew_pin", "PUT", "/v1/pins/{pin}", "Renew a pin, so that it lasts for a time from now",
     Pin, body=RenewPin, tag=_TAG, target="Pins.renew", is_repeatable=True,
 )  # fmt: skip
 RENEW_PINS: Final = Operation(
     "renew_pins", "POST", "/v1/pins/renew",
-    "Extend several pins; released and expired ones are left out",
+    "Renew several pins; those that were released or have expired are left out",
     RenewedPins, body=RenewPins, tag=_TAG, target="Pins.renew_all", is_repeatable=True,
 )  # fmt: skip
 RELEASE_PINS: Final = Operation(

@@ -3,8 +3,8 @@
 A document has the standard members `type`, `title`, `status` and `detail`, and these members of our
 own: `code`, which identifies the error for programs; `advice`, which states what the caller can do;
 `facts`, which has the attributes of the error; and `request_id`. The client raises an error of the
-same class, with the same text and attributes; if it does not know the code, of the first class in
-`STATUSES` with the same status.
+same class, with the same text and attributes. If the client does not know the code, it raises the
+first class in `STATUSES` with the same status.
 """
 
 from __future__ import annotations
@@ -160,8 +160,10 @@ def _title(kind: type[LakebedError]) -> str:
 
 
 def error_of(document: Mapping[str, Any]) -> LakebedError:
-    """Converts a problem document to an error. The class is found by the code, or else by the
-    status."""
+    """Converts a problem document to an error.
+
+    The class of the error is found by the code, or by the status if the code is not known.
+    """
     code, detail = str(document.get("code", "")), str(document.get("detail", ""))
     kind = _kinds().get(code) or _kind_of_status(document.get("status"))
     error = kind.__new__(kind)  # its own constructor needs arguments that the document lacks

@@ -98,8 +98,9 @@ class PendingAppend(Protocol):
 class Group(ReadableGroup, Protocol):
     """A consumer group of a topic. Thread-safe.
 
-    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended. A
-    message that is already acknowledged or dead-lettered can be acknowledged again.
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    Acknowledging a message that is already acknowledged or dead-lettered has no effect and raises
+    no error.
     """
 
     def lease(
@@ -119,7 +120,7 @@ class Group(ReadableGroup, Protocol):
         """
 
     def ack(self, message: LeasedMessage) -> None:
-        """Acknowledges a message: it is not delivered again.
+        """Acknowledges a message: it is not delivered again, unless the group is moved back.
 
         Raises `StaleLease` if its lease has ended, unless the message is already acknowledged or
         dead-lettered.
@@ -143,23 +144,26 @@ class Group(ReadableGroup, Protocol):
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Returns a message to the group, which delivers it again: immediately, or after
-        `delay_ms`."""
+        `delay_ms`.
+
+        A message that was delivered as often as the group allows (`delivery_count_max`, if it is
+        not 0) becomes a dead letter instead.
+        """
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        """Returns many messages to the group, which delivers them again: immediately, or after
-        `delay_ms`."""
+        """Returns many messages to the group, like `nack`."""
 
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """Returns messages, given by their offsets, to the group, which delivers them again.
+        """Returns messages, given by their offsets, to the group, like `nack`.
 
-        With `is_delivery=False` the delivery count of the messages does not increase, as in
-        `give_back`, and `delay_ms` is ignored.
+        With `is_delivery=False` this delivery of the messages does not count, as in `give_back`,
+        and `delay_ms` is ignored.
         """
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Returns unprocessed messages to the group. Their delivery count does not increase."""
+        """Returns unprocessed messages to the group; this delivery of them does not count."""
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
@@ -170,12 +174,14 @@ class Group(ReadableGroup, Protocol):
         deadline of each lease, in ms since 1970."""
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
-        """Returns the messages that a lease would return now, without leasing them."""
+        """Returns the messages that a lease with these limits would return now, without leasing
+        them."""
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Lists current leases, sorted by partition and offset, with deadlines and delivery counts.
+        """Lists up to `max_leases` ranges of leased offsets, sorted by partition and offset, with
+        their deadlines and delivery counts.
 
         By default lists the leases of all partitions. In each partition, the list begins at
         `offset`.
@@ -190,8 +196,8 @@ class Group(ReadableGroup, Protocol):
         """
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or (by default) in all: all
-        leases end, and all messages are delivered again."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all: the
+        leases there end, and all messages are delivered again."""
 
     def seek(
         self,
@@ -201,11 +207,11 @@ class Group(ReadableGroup, Protocol):
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Moves the group to a position. Messages before it count as acknowledged; messages from it
-        on are delivered again. Leases end.
+        """Moves the group to a position. Messages before the position count as acknowledged;
+        messages from there on are delivered again. Leases end.
 
         The position is `offset` in `partition`; or, in each partition, the first message at or
-        after `timestamp_ms`; or, with `to_end`, the end.
+        after `timestamp_ms`; or, with `to_end`, the end of each partition.
         """
 
     def dead_letters(self) -> list[DeadLetter]:
@@ -254,8 +260,11 @@ class Partition(ReadablePartition, Protocol):
         """Starts a new segment. Returns False, and starts none, if the active segment is empty."""
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before the offset `before`. Returns the number of segments that were
-        removed with them."""
+        """Removes all messages before the offset `before`, and returns the number of segments that
+        were removed with them.
+
+        An offset after the high watermark counts as the high watermark.
+        """
 
 
 class Topic(ReadableTopic, Protocol):
@@ -346,7 +355,8 @@ class Topics(ReadableTopics, Protocol):
         """Opens a topic, and creates it if there is none.
 
         A new topic has `partitions` partitions, by default one, and the given settings; an existing
-        topic keeps its own settings. Raises `InputError` if it has another number of partitions.
+        topic keeps its own settings. Raises `InputError` if `partitions` is given and an existing
+        topic has another number.
         """
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
@@ -354,14 +364,18 @@ class Topics(ReadableTopics, Protocol):
         the topic is next opened."""
 
     def delete(self, name: str) -> None:
-        """Deletes a topic with its messages, groups and dead letters, permanently."""
+        """Deletes a topic with its messages, groups and dead letters, permanently.
+
+        The dead-letter topic is kept if it cannot be opened, or begins with other messages. Raises
+        `NotFound` if there is no such topic.
+        """
 
 
 class Tiers(Protocol):
     """The tiers of a log. Thread-safe."""
 
     def residency(self) -> list[Residence]:
-        """Lists the segments and the tiers they are in."""
+        """Lists the segments and the tiers they are in; empty while the manifest log is off."""
 
 
 class Log(ReadableLog, Protocol):
@@ -376,7 +390,8 @@ class Log(ReadableLog, Protocol):
         """Appends one record and returns its id without waiting. The record is durable after a
         flush.
 
-        If the append would have to wait, raises `WouldBlock`, which states for what.
+        If the append would have to wait, for example for space in the queue, raises `WouldBlock`,
+        which states for what.
         """
 
     def append_records(
@@ -397,15 +412,15 @@ class Log(ReadableLog, Protocol):
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Waits until a record, or everything appended so far, is durable.
 
-        After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
-        are still queued: flush again, and do not append them again.
+        After a `RetryError` (for example, the disk is full) or an `OutcomeUnknown` (the timeout
+        passed) the records are still queued: flush again, and do not append them again.
         """
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
         """Seals the active segment durably and returns it; None if it has no records.
 
         Raises `WouldBlock` if this takes longer than `timeout` seconds. Without `timeout`, an
-        embedded log waits without a limit, and a remote one for 60 s.
+        embedded log waits without a limit. A remote log waits for at most, and by default, 60 s.
         """
 
     @property
@@ -415,7 +430,8 @@ class Log(ReadableLog, Protocol):
         """Raises the coordinator watermark, a number that the application chooses; a lower one is
         ignored.
 
-        The watermark becomes durable with the next seal, and recovery restores it.
+        The watermark becomes durable when a segment is sealed or the log is closed, and is restored
+        when the log is opened.
         """
 
     def describe(self) -> LogDescription: ...
@@ -449,19 +465,19 @@ class Bucket(ReadableBucket, Protocol):
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Stores an object from bytes, a file or an iterable of bytes, of any size, with bounded
-        memory.
+        """Stores an object from bytes, a file or an iterable of bytes, with bounded memory.
 
         `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
         if the current object has that ETag. Otherwise raises `PreconditionFailed`, or `NoSuchKey`
-        if there is no current object.
+        for `if_match` if there is no current object. Raises `TooLarge` if the object is larger than
+        the setting `max_object_size` allows.
         """
 
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Deletes an object. In a versioned bucket this adds a delete marker and keeps the
-        versions.
+        """Deletes an object. In a bucket with versioning this adds a delete marker and keeps the
+        versions; in a bucket without versioning it removes the object.
 
         With `version_id`, removes that version permanently.
         """
@@ -482,10 +498,11 @@ class Bucket(ReadableBucket, Protocol):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copies an object to another key or bucket. The copy shares the stored bytes of the
-        original.
+        """Copies an object to the key `target` of `bucket`, by default of the same bucket. The copy
+        shares the stored bytes of the original.
 
-        `if_match` and `if_none_match` are conditions on the target, as in `put`.
+        `content` replaces the headers and metadata of the original. `if_match` and `if_none_match`
+        are conditions on the target, as in `put`.
         """
 
 
@@ -525,7 +542,7 @@ class Pins(ReadPins, Protocol):
         are given."""
 
     def all_active(self) -> list[Pin]:
-        """Lists all pins that have not expired, pins of logs before pins of topics."""
+        """Lists all pins that are in effect, pins of logs before pins of topics."""
 
 
 class Damage(ReadableDamage, Protocol):
@@ -589,7 +606,7 @@ class Maintenance(Verification, Protocol):
         log is open.
 
         `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
-        address are deleted.
+        address are deleted after that; without it they stay there.
         """
 
     def repair_log(
@@ -628,8 +645,8 @@ class Store(ReadableStore, Protocol):
     def topic(self, name: str, *, partitions: int | None = None) -> Topic:
         """Returns the topic of that name, and creates it if there is none.
 
-        A new topic has `partitions` partitions, by default one. Raises `InputError` if the topic
-        exists with another number of partitions.
+        A new topic has `partitions` partitions, by default one. Raises `InputError` if `partitions`
+        is given and the topic exists with another number.
         """
 
     def open_bucket(self, name: str) -> Bucket:
@@ -638,12 +655,12 @@ class Store(ReadableStore, Protocol):
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Returns the bucket of that name, and creates it if there is none.
 
-        Raises `BucketExists` if the bucket exists with another `versioning`.
+        Raises `BucketExists` if `versioning` is given and the bucket exists with another one.
         """
 
     def delete_bucket(self, name: str) -> None:
-        """Deletes a bucket, and aborts its multipart uploads. Raises `BucketNotEmpty` if it
-        contains an object version."""
+        """Deletes a bucket, and aborts its multipart uploads. Raises `BucketNotEmpty` if it has
+        objects or old versions."""
 
     @property
     def keys(self) -> AccessKeys:

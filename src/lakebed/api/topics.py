@@ -68,7 +68,7 @@ class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
     settings: Settings  # all effective settings
-    topic_id: str = ""  # changes if it is deleted and created again; empty from older servers
+    topic_id: str = ""  # changes if the topic is created again; empty if an older server responds
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,8 +22,9 @@ class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
     """Iterates over single items (`for`) or whole batches (`next_batch`).
 
     A `for` loop waits for new items without a time-out. It ends when the iterator is closed, and
-    raises `Closed` if the source of the items is closed. Only one thread may use the iterator, but
-    any thread may call `close`.
+    raises `Closed` if the source of the items is closed.
+
+    Used by one thread; any thread may call `close`.
     """
 
     def __init__(self, position: Position) -> None:
@@ -60,15 +61,14 @@ class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
 
     @property
     def position(self) -> Position:
-        """The position after the last item returned. A new iterator that starts there continues
-        where this one stopped.
+        """The position of the next item to return. A new iterator that starts there continues where
+        this one stopped.
         """
         return self._position
 
     def next_batch(self, timeout: float | None = None) -> Taken | None:
-        """Waits for the next items and returns them, or None after `timeout` seconds.
-
-        Raises `Closed` if the iterator or its source was closed.
+        """Returns the next items, or None if none arrive within `timeout` seconds. By default, the
+        wait has no limit. Raises `Closed` if the iterator or its source was closed.
         """
         if self._batch is not None and not self.is_closed:
             batch: Taken | None = self.rest_of(self._batch, self._index)

@@ -57,7 +57,7 @@ class HybridTime(NamedTuple):
 
 
 class ClockDrift(InputError):
-    """A peer's hybrid time is further ahead than the drift cap allows."""
+    """A peer's hybrid time is further ahead of the local wall clock than the drift cap allows."""
 
 
 LOGICAL_MAX = 9_999_999_999
@@ -78,13 +78,13 @@ class HybridClock:
 
     @property
     def last(self) -> HybridTime:
-        """The latest time issued or observed. The owner must store it and pass it to the clock
-        after a restart.
+        """The latest time issued or observed. The owner must store it, and pass it as `last` to the
+        new clock after a restart.
         """
         return self._last
 
     def now(self) -> HybridTime:
-        """Returns a new time, later than all earlier ones."""
+        """Returns a new time, later than all that were issued or observed before."""
         wall = self._clock.wall_ns()
         self._last = HybridTime(wall, 0) if wall > self._last.wall_ns else _after(self._last)
         return self._last
@@ -96,14 +96,15 @@ class HybridClock:
         return self._clock.wall_ns()
 
     def observe(self, remote: HybridTime) -> HybridTime:
-        """Takes a peer's time into account, and returns a new time, later than that one and all
-        earlier ones. Raises `ClockDrift` if the peer is too far ahead.
+        """Takes a peer's time into account, and returns a new time that is later than `remote` and
+        than all times issued or observed before. Raises `ClockDrift` if `remote` is more than
+        `drift_ms_max` ahead of the wall clock.
         """
         ahead_ns = remote.wall_ns - self._clock.wall_ns()
         if ahead_ns > self._drift_ns_max:
             raise ClockDrift(
                 f"a peer's clock is {ahead_ns // NS_PER_MS} ms ahead of the local clock, "
-                f"the maximum is {self._drift_ns_max // NS_PER_MS} ms"
+                f"the maximum is {self._drift_ns_max // NS_PER_MS} ms: correct the wrong clock"
             )
         self._last = max(self._last, remote)
         return self.now()

@@ -17,10 +17,10 @@ The settings reference prints the docstring after each field.
 `check` refuses values of the wrong type or outside their limits. A class that also compares fields
 with each other does so in `__post_init__` after `check`, and raises `BadConfig` itself.
 
-`load` fills a class from a mapping (a TOML table) and `read_text` one field from text (an
-environment variable). Both know a field's unit from its name: a field called `…_bytes`,
-`…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` after it, also takes `"64MiB"`
-or `"5ms"`. A bare number is in the field's own unit.
+`load` fills a class from a mapping (a TOML table), and `read_text` converts text (an environment
+variable) to the value of one field. Both know a field's unit from its name: a number field called
+`…_bytes`, `…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` after it, also takes
+text such as `"64MiB"` or `"5ms"`. A bare number is in the field's own unit.
 
 Every invalid value raises a `BadConfig` that states the setting, its value and what is allowed, and
 the place, such as a file, if it is known. The value is left out if the name of the setting marks it
@@ -89,8 +89,8 @@ def limits_of(config: type[ConfigClass], name: str) -> Limits | None:
 
 
 def check(config: ConfigClass, *, where: str = "") -> None:
-    """Raises `BadConfig` if a field has a value of the wrong type or outside its limits.
-    Configuration classes call this in `__post_init__`.
+    """Raises `BadConfig` if a field has a value of the wrong type or outside its limits, or a float
+    that is not finite. Configuration classes call this in `__post_init__`.
     """
     kinds = _kinds(type(config))
     for name, kind in kinds.items():
@@ -104,8 +104,8 @@ def check(config: ConfigClass, *, where: str = "") -> None:
 
 
 def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> Config:
-    """Builds an instance from `mapping`; settings that the mapping leaves out keep their
-    defaults.
+    """Builds an instance from `mapping`; settings that the mapping leaves out keep their defaults.
+    Raises `BadConfig` if a setting is unknown or its value is not valid.
     """
     kinds = _kinds(config)
     values: dict[str, Value] = {}
@@ -117,8 +117,8 @@ def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> 
 
 
 def construct(config: type[Config], values: Mapping[str, Value], *, where: str) -> Config:
-    """Builds an instance. If its `__post_init__` raises `BadConfig`, adds `where` to the
-    message.
+    """Builds an instance of `config` from the values of its fields. If its `__post_init__` raises
+    `BadConfig`, adds `where` to the message.
     """
     try:
         return config(**values)
@@ -127,7 +127,7 @@ def construct(config: type[Config], values: Mapping[str, Value], *, where: str) 
 
 
 def read_value(config: type[ConfigClass], name: str, raw: object, *, where: str) -> Value:
-    """Converts a TOML value to the value of one field, and checks it."""
+    """Converts a TOML value to the value of one field. Raises `BadConfig` if it is not valid."""
     kind = _kinds(config)[name]
     value = _from_unit_text(raw, name=name, kind=kind, where=where) if isinstance(raw, str) else raw
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -136,7 +136,9 @@ def read_value(config: type[ConfigClass], name: str, raw: object, *, where: str)
 
 
 def read_text(config: type[ConfigClass], name: str, text: str, *, where: str) -> Value:
-    """Converts text, such as an environment variable, to the value of one field, and checks it."""
+    """Converts text, such as the value of an environment variable, to the value of one field.
+    Raises `BadConfig` if it is not valid.
+    """
     kind = _kinds(config)[name]
     stripped = text.strip(" ")
     raw: Value = text
@@ -150,8 +152,8 @@ def read_text(config: type[ConfigClass], name: str, text: str, *, where: str) ->
 
 
 def unknown(name: str, *, known: Iterable[str], noun: str, where: str) -> BadConfig:
-    """Builds the error for an undeclared name. It suggests the closest known name, or lists all of
-    them if none is similar.
+    """Builds the error for an unknown name. The message suggests the most similar known name, or
+    lists all known names if none is similar.
     """
     known = sorted(known)
     near = get_close_matches(name[:100], known, n=1)
@@ -160,20 +162,20 @@ def unknown(name: str, *, known: Iterable[str], noun: str, where: str) -> BadCon
 
 
 def field_names(config: type[ConfigClass]) -> tuple[str, ...]:
-    """Returns the names of the settings in declaration order."""
+    """Returns the names of the fields in declaration order."""
     return tuple(config.__dataclass_fields__)
 
 
 def is_secret(name: str) -> bool:
-    """Returns whether a setting's name marks it as secret: `secret_access_key` does,
-    `access_key_id` does not.
+    """Returns whether a setting's name marks its value as secret: whether one of the words between
+    its underscores is `secret`, `password` or `token`.
     """
     return not _SECRET_WORDS.isdisjoint(name.split("_"))
 
 
 def unit_of(name: str) -> str | None:
-    """Returns the unit at the end of a field's name, before `_max` or `_min`: `bytes`, `ns`, `us`,
-    `ms` or `s`. Returns None if the name has no unit.
+    """Returns the unit with which a field's name ends, not counting a final `_max` or `_min`:
+    `bytes`, `ns`, `us`, `ms` or `s`. Returns None if the name has no unit.
     """
     words = name.split("_")
     if words[-1] in ("max", "min"):
@@ -184,7 +186,9 @@ def unit_of(name: str) -> str | None:
 
 @cache
 def _kinds(config: type[ConfigClass]) -> dict[str, type]:
-    """Returns the types of the settings; subsections, which check themselves, are left out."""
+    """Returns the types of the fields by name. Fields that are configuration classes themselves are
+    left out, because they check themselves.
+    """
     hints = get_type_hints(config)
     kinds = {
         name: hints[name]
@@ -205,13 +209,16 @@ def _from_unit_text(text: str, *, name: str, kind: type, where: str) -> object:
             return parse_bytes(text)
         duration_ns = parse_duration_ns(text)
     except InputError as error:
+        if is_secret(name):  # the error has the text
+            expected = _expected(kind, name)
+            raise BadConfig(f"{where}: {name} = {HIDDEN}: expected {expected}") from None
         raise BadConfig(f"{where}: {name}: {error}") from error
     whole, remainder_ns = divmod(duration_ns, _DURATION_SCALES_NS[unit])
     if not remainder_ns:
         return whole
     if kind is float:
         return duration_ns / _DURATION_SCALES_NS[unit]
-    raise BadConfig(f"{where}: {name} = {shown(text)}: not a whole number of {unit}")
+    raise BadConfig(f"{where}: {name} = {_shown(text, name)}: not a whole number of {unit}")
 
 
 def _as_float(value: int) -> float:
@@ -226,16 +233,19 @@ def _checked(value: object, *, kind: type, limits: Limits | None, where: str, na
     allowed = (int, float) if kind is float else kind
     # `True` is an int in Python, but not in a configuration file.
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        shown_value = HIDDEN if is_secret(name) else shown(value)
-        raise BadConfig(f"{place}{name} = {shown_value}: expected {_expected(kind, name)}")
+        expected = _expected(kind, name)
+        raise BadConfig(f"{place}{name} = {_shown(value, name)}: expected {expected}")
     assert isinstance(value, bool | int | float | str)
     if limits is not None and not _within(value, limits):
-        raise BadConfig(
-            f"{place}{name} = {shown(value)}: expected {limits.minimum} to {limits.maximum}"
-        )
+        expected = f"{limits.minimum} to {limits.maximum}"
+        raise BadConfig(f"{place}{name} = {_shown(value, name)}: expected {expected}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise BadConfig(f"{place}{name} = {value}: expected a finite number")
+        raise BadConfig(f"{place}{name} = {_shown(value, name)}: expected a finite number")
     return value
+
+
+def _shown(value: object, name: str) -> str:
+    return HIDDEN if is_secret(name) else shown(value)
 
 
 def _within(value: Value, limits: Limits) -> bool:

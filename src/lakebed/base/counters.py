@@ -1,8 +1,8 @@
 """Counters, gauges and histograms that are cheap enough for the hot path.
 
-An update takes a lock and adds a number, which takes a fraction of a microsecond and is exact with
-any number of threads. A `Counters` object holds the metrics of one engine by name; the node exports
-the result of its `snapshot()`.
+To add to a metric takes a lock and a fraction of a microsecond, and is exact with any number of
+threads. A `Counters` object holds the metrics of one engine by name; the node exports the result of
+its `snapshot()`.
 
 A histogram has four buckets per power of two, so its quantiles are at most 25 % too high. It counts
 whole numbers, such as nanoseconds or bytes, and has a fixed size.
@@ -38,7 +38,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down. After `follow`, each read of it calls a function instead."""
+    """A value that goes up and down. After `follow`, the value is what a function returns."""
 
     __slots__ = ("_lock", "_read", "_value")
 
@@ -48,15 +48,16 @@ class Gauge:
         self._read: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
-        self._value = value
+        with self._lock:  # otherwise a concurrent `add` could overwrite the value
+            self._value = value
 
     def add(self, amount: float) -> None:
         with self._lock:
             self._value += amount
 
     def follow(self, read: Callable[[], float]) -> None:
-        """Makes every later read of the gauge call `read`, for example for an age or a length.
-        `read` must be fast.
+        """Makes `value` call `read` from now on, for example for an age or a length. `read` must be
+        fast.
         """
         self._read = read
 
@@ -72,12 +73,11 @@ class HistogramSnapshot:
     count: int
     total: int
     maximum: int
-    buckets: tuple[tuple[int, int], ...]  # (largest value of the bucket, count), none empty
+    buckets: tuple[tuple[int, int], ...]  # (largest value, count) of each bucket that is not empty
 
     def quantile(self, fraction: float) -> int:
-        """Returns the value that the given fraction of all values does not exceed.
-
-        The result is at most 25 % too high, and 0 if the histogram is empty.
+        """Returns the value that the given fraction of all values does not exceed: 0.99 for the
+        99th percentile. The result is at most 25 % too high, and 0 if the histogram is empty.
         """
         rank = fraction * self.count
         counted = 0
@@ -117,8 +117,8 @@ class Histogram:
 
 
 def _bucket(value: int) -> int:
-    """Returns the bucket of a value. Each value below 4 has its own bucket; for larger values the
-    highest three bits choose the bucket.
+    """Returns the bucket of a value. Each value below 8 has its own bucket; for larger values, the
+    number of bits and the highest three bits choose the bucket.
     """
     if value < _SUBS:
         return value
@@ -128,7 +128,7 @@ def _bucket(value: int) -> int:
 
 
 def _upper(bucket: int) -> int:
-    """Returns the largest value that falls into a bucket."""
+    """Returns the largest value of a bucket. (The last bucket also counts all larger values.)"""
     if bucket < 2 * _SUBS:
         return bucket
     shift = (bucket >> _SUB_BITS) - 1
@@ -145,7 +145,7 @@ class Snapshot:
 
 
 class Counters:
-    """The metrics of one engine by name. Methods create a metric when its name is first used."""
+    """The metrics of one engine by name. A metric is created when its name is first used."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

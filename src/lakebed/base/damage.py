@@ -18,7 +18,7 @@ class Verdict(Enum):
 
 
 class Skippable(Protocol):
-    """A damaged range that a reader can skip, with the error that it would raise otherwise."""
+    """A damaged range that a reader can skip, with the error to raise if it is not skipped."""
 
     @property
     def error(self) -> DataError: ...
@@ -28,8 +28,8 @@ Skipped = TypeVar("Skipped", bound=Skippable)
 
 
 class DamagePolicy(Generic[Skipped]):
-    """Decides what a reader does with a damaged range: `report` raises its error, or if `skip` is
-    set, passes the range to `on_skipped` and returns.
+    """Decides what a reader does with a damaged range. Without `skip`, `report` raises the error of
+    the range; with `skip`, it passes the range to `on_skipped`, if that is given, and returns.
     """
 
     def __init__(

@@ -4,19 +4,24 @@
      "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
 
 Repairing a file removes the evidence of the damage, so an engine first records the loss durably and
-then repairs the file. Only the writer of a store changes `damage.json`. A loss that is found more
-than once is recorded once. An operator acknowledges a record; it stays in the ledger, marked with
-the time. The checksum `blake3` covers `next_id`, `forgotten_count` and `records`, as JSON with
-sorted keys and without spaces.
+then repairs the file. Only the process that has the store open for writing changes `damage.json`. A
+loss that is already recorded is not recorded again. An operator can acknowledge a record; it stays
+in the ledger, marked with the time. The checksum `blake3` covers `next_id`, `forgotten_count` and
+`records`, as JSON with sorted keys and without spaces.
 
 At most `RECORDS_MAX` records are kept. When the ledger is full, a new record replaces the oldest
 acknowledged one. If none is acknowledged, a new loss is not recorded but only counted in
 `forgotten_count`, which is reset when all records are acknowledged.
+
+A ledger file that is damaged, too large or cannot be read is moved to the quarantine, and a new one
+records that. If there is no ledger file but an earlier one in the quarantine, the store has lost
+its ledger, as after a crash between these two steps.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -27,10 +32,9 @@ from typing import Any
 from blake3 import blake3
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Corrupt, LakebedError, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DiskError, LakebedError, NotFound, UnknownVersion
 from lakebed.base.events import event
-from lakebed.base.files import Disk, PathLike, read_file, replace_atomically
-from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 
@@ -51,24 +55,26 @@ class Loss:
     """Lost data: which engine and object it belongs to, where it was, and why it was lost."""
 
     engine: str  # TOPICS, GROUPS, LOGS, OBJECTS or STORE
-    name: str  # the topic, `topic/group`, log, bucket or segment
+    name: str  # the topic, `topic/group`, log or segment; for STORE, the file
     problem: str
     partition: int | None = None
-    path: str | None = None  # the damaged file, relative to the root
+    path: str | None = None  # the damaged file or folder; in the ledger, relative to the root
     start: int | None = None  # the damaged bytes `[start, end)` of the file
     end: int | None = None
     first_offset: int | None = None  # at most the messages `[first_offset, next_offset)` are lost
     next_offset: int | None = None
-    saved: tuple[str, ...] = ()  # files with copies of the bad bytes, relative to the root
+    saved: tuple[str, ...] = ()  # files with copies of the bad bytes, with paths like `path`
 
 
 @dataclass(frozen=True, kw_only=True)
 class DamageRecord(Loss):
-    """A loss in the damage ledger, with its id and when it was found and acknowledged."""
+    """A loss as recorded in the damage ledger: with an id, the time when it was found, and the time
+    when an operator acknowledged it.
+    """
 
     id: int
     found_ms: int  # since 1970
-    acknowledged_ms: int | None = None
+    acknowledged_ms: int | None = None  # None if it is not acknowledged
 
     def __str__(self) -> str:
         what = f"{self.engine} {self.name}"
@@ -93,7 +99,7 @@ class Ledger:
     """The contents of the damage ledger."""
 
     next_id: int = 1
-    forgotten_count: int = 0  # losses found while the ledger was full
+    forgotten_count: int = 0  # losses that were not recorded because the ledger was full
     records: tuple[DamageRecord, ...] = field(default=())  # oldest first
 
     @property
@@ -115,12 +121,15 @@ class Ledger:
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
     """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if the
-    file is damaged, and `UnknownVersion` if a newer program wrote it.
+    file is damaged or cannot be read, or is only in the quarantine, and `UnknownVersion` if a newer
+    program wrote it.
     """
     path = os.path.join(os.fspath(root), FILE_NAME)
     try:
-        data = read_file(disk, path, size_max=_BYTES_MAX)
+        data = _read(disk, path)
     except NotFound:
+        if _quarantined(disk, root):
+            raise Corrupt("the record of damage is in the quarantine", path=path) from None
         return Ledger()
     return decode_ledger(data, path=path)
 
@@ -169,9 +178,7 @@ class RecordedDamage:
         return [*self.ledger().records]
 
     def ledger(self) -> Ledger:
-        """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if
-        the file is damaged, and `UnknownVersion` if a newer program wrote it.
-        """
+        """Reads the damage ledger; see `load_ledger`."""
         return load_ledger(self._disk, self._root)
 
 
@@ -184,14 +191,15 @@ class LedgerCache:
         self._known = (b"", Ledger())
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """See `Ledger.lost_offsets`. If the file is missing or damaged, returns an empty tuple;
-        `verify` reports a damaged file.
+        """Returns the unacknowledged damage records about lost messages of a partition, sorted by
+        first offset. If the ledger file is missing, damaged or cannot be read, returns an empty
+        tuple; `verify` reports such a file.
         """
         return self._ledger().lost_offsets(topic, partition)
 
     def _ledger(self) -> Ledger:
         try:
-            data = read_file(self._disk, self._path, size_max=_BYTES_MAX)
+            data = _read(self._disk, self._path)
             known, ledger = self._known
             if data != known:
                 ledger = decode_ledger(data, path=self._path)
@@ -207,22 +215,23 @@ class DamageLedger:
     def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
         """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
 
-        A damaged file is copied to the quarantine and replaced with a new ledger, which has a
-        record of this damage. If that fails, the next write of the ledger does both.
+        A file that is damaged or cannot be read is moved to the quarantine and replaced with a new
+        ledger, which has a record of this damage. If that fails, the next write of the ledger tries
+        it again.
         """
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
         self._mutex = runner.mutex()
-        self._ledger, self._unreadable = Ledger(), b""  # guarded by _mutex
+        self._ledger, self._is_damaged = Ledger(), False  # guarded by _mutex
         try:
             self._ledger = load_ledger(disk, root)
             self._next_id_on_disk = self._ledger.next_id  # guarded by _mutex
         except Corrupt as error:
             _log.error(
-                "%s; starting a new one, after saving the damaged file in the quarantine", error
+                "%s; starting a new one, after moving the damaged file to the quarantine", error
             )
-            self._unreadable = read_file(disk, self._path, size_max=_BYTES_MAX)
+            self._is_damaged = True
             self._next_id_on_disk = self._ledger.next_id
             loss = Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
             self._ledger = _added(self._ledger, loss, now_ms=self._now_ms())
@@ -256,22 +265,23 @@ class DamageLedger:
 
     def acknowledge(self, record_id: int) -> DamageRecord:
         """Marks a damage record as acknowledged: `verify` then no longer reports it, and readers of
-        a topic skip its lost messages. Durable when it returns the record. Raises `NotFound` if
-        there is no record with that id.
+        a topic skip its lost messages. Returns the record when the change is durable. Raises
+        `NotFound` if there is no record with that id.
         """
         with self._mutex:
             records = self._ledger.records
             record = next((each for each in records if each.id == record_id), None)
             if record is None:
                 raise NotFound(
-                    f"there is no damage record {record_id}; `lakebed damage list` shows them all"
+                    f"there is no damage record {record_id}; `lakebed damage list` shows all "
+                    "records"
                 )
             if record.acknowledged_ms is not None:
                 return record
             acknowledged = replace(record, acknowledged_ms=self._now_ms())
             records = tuple(acknowledged if each is record else each for each in records)
             changed = replace(self._ledger, records=records)
-            if not changed.unacknowledged:  # the last acknowledgement also covers the counted ones
+            if not changed.unacknowledged:  # the last acknowledgement also covers counted losses
                 changed = replace(changed, forgotten_count=0)
             self._replace(changed)
             return acknowledged
@@ -299,12 +309,12 @@ class DamageLedger:
         return os.path.join(self.root, FILE_NAME)
 
     def _replace(self, ledger: Ledger) -> None:
-        """Writes the new contents durably and logs new records. The caller must hold the mutex."""
-        if self._unreadable:
-            folder = os.path.join(self.root, QUARANTINE_NAME)
-            name = f"{FILE_NAME}-{blake3(self._unreadable).hexdigest()[:8]}.bin"
-            save_in_quarantine(self._disk, folder, name, self._unreadable)
-            self._unreadable = b""
+        """Writes the new contents durably and logs new records. Moves a damaged earlier file to the
+        quarantine first. The caller must hold the mutex.
+        """
+        if self._is_damaged:
+            _move_to_quarantine(self._disk, self.root)
+            self._is_damaged = False
         replace_atomically(self._disk, self._path, encode_ledger(ledger))
         next_id, self._next_id_on_disk, self._ledger = self._next_id_on_disk, ledger.next_id, ledger
         for record in (each for each in ledger.records if each.id >= next_id):
@@ -327,6 +337,38 @@ class DamageLedger:
         return self._runner.clock.wall_ns() // NS_PER_MS
 
 
+def _read(disk: Disk, path: str) -> bytes:
+    """Returns the bytes of the ledger file. Raises `Corrupt` if it is too large or a read fails."""
+    try:
+        return read_file(disk, path, size_max=_BYTES_MAX)
+    except DiskError as error:
+        if error.operation != "read":
+            raise
+        raise Corrupt("the file cannot be read", path=path) from error
+
+
+def _quarantined(disk: Disk, root: PathLike) -> list[str]:
+    """Returns the names of the ledger files in the quarantine."""
+    try:
+        names = disk.names(os.path.join(os.fspath(root), QUARANTINE_NAME))
+    except NotFound:
+        return []
+    return [name for name in names if name.startswith(f"{FILE_NAME}-")]
+
+
+def _move_to_quarantine(disk: Disk, root: str) -> None:
+    """Moves the ledger file, if it still exists, durably to the quarantine under an unused name."""
+    folder = os.path.join(root, QUARANTINE_NAME)
+    make_folders(disk, folder)
+    used = _quarantined(disk, root)
+    names = (f"{FILE_NAME}-{number}.bin" for number in itertools.count(1))
+    target = os.path.join(folder, next(name for name in names if name not in used))
+    with contextlib.suppress(NotFound):  # an earlier attempt has moved it
+        disk.rename(os.path.join(root, FILE_NAME), target)
+    disk.sync_folder(folder)
+    disk.sync_folder(root)
+
+
 def _added(ledger: Ledger, loss: Loss, *, now_ms: int) -> Ledger:
     records: Sequence[DamageRecord] = ledger.records
     if len(records) >= RECORDS_MAX:
@@ -340,8 +382,8 @@ def _added(ledger: Ledger, loss: Loss, *, now_ms: int) -> Ledger:
 
 
 def _identity(loss: Loss) -> tuple[object, ...]:
-    """Returns a key that is equal for two reports of the same loss. It leaves out where the bad
-    bytes were saved.
+    """Returns a key that is equal for two reports of the same loss. It does not depend on where the
+    bad bytes end or were saved, nor on the problem if the lost offsets are known.
     """
     return (
         loss.engine,

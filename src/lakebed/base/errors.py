@@ -17,7 +17,7 @@
     │   ├── Torn            an unfinished write at the end of a file: can be cut off
     │   ├── Corrupt         damage in the middle of data: reported, never cut off silently
     │   └── UnknownVersion  a format version that this program cannot read
-    ├── DiskError           the device or the file system failed; acknowledged data is safe
+    ├── DiskError           a file operation failed, for example because of a bad disk
     │   ├── WriteFailed     a write, rename, unlink … failed and was not acknowledged
     │   ├── SyncFailed      fsync failed: the bytes it covered may never become durable
     │   └── Poisoned        writes are refused because of an earlier failure
@@ -50,7 +50,9 @@ class InputError(LakebedError):
 
 
 class BadConfig(InputError):
-    """A setting is unknown, of the wrong type, or out of range."""
+    """The configuration is not valid: for example, a setting is unknown, of the wrong type, or out
+    of range.
+    """
 
     exit_code = 78
 
@@ -94,11 +96,13 @@ class Busy(RetryError):
 
 
 class Locked(RetryError):
-    """The lock is held by another process, or by another object in this process."""
+    """The lock of a store is held by another process, or by another object in this process."""
 
 
 class NoSpace(RetryError):
-    """The disk or a quota is full, a file is too large, or free space is below the reserve."""
+    """The disk or a quota is full, a file would exceed the maximum size of a file, or the write
+    would leave less free space than the reserve.
+    """
 
 
 class TooManyFiles(RetryError):
@@ -147,11 +151,13 @@ class DataError(LakebedError):
 
 
 class Torn(DataError):
-    """The data ends with an unfinished write, and nothing valid follows it."""
+    """The data ends inside a record, as after an unfinished write, and nothing valid follows."""
 
 
 class Corrupt(DataError):
-    """The data is damaged: a bad record is followed by good ones, or sealed data has changed."""
+    """The data is damaged: for example, a bad record is followed by good ones, or data that must
+    not change has changed.
+    """
 
 
 class UnknownVersion(DataError):
@@ -159,7 +165,7 @@ class UnknownVersion(DataError):
 
 
 class DiskError(LakebedError):
-    """An operation on `path` failed in the device or the file system."""
+    """A file operation on `path` failed. `code` is the errno, or None if there is none."""
 
     exit_code = 74
 
@@ -187,7 +193,9 @@ class SyncFailed(DiskError):
 
 
 class Poisoned(DiskError):
-    """Writes are refused because an earlier write or sync failed; open the object again."""
+    """Writes are refused because of an earlier failure, such as a failed sync; open the object
+    again.
+    """
 
 
 class Closed(LakebedError):

@@ -23,10 +23,10 @@ def event(
 
 
 class RareEvent:
-    """An event that is logged rarely, at most once per `every_ns`, although it may occur often.
+    """An event that may occur often, but is logged at most once per `every_ns`.
 
-    Each line has the number of occurrences since the previous line that were not logged. Not
-    thread-safe.
+    Each log line has the number of occurrences (`left_out`) that were not logged since the previous
+    line. Not thread-safe.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RareEvent:
         event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
 
     def reset(self) -> None:
-        """Lets the next occurrence be logged, however soon it is. Call this when the condition
+        """Makes the next occurrence be logged, however soon it is. Call this when the condition
         that causes the event has ended.
         """
         self._next_ns = None

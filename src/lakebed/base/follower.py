@@ -1,9 +1,10 @@
-"""Follows a log: returns records as they become durable, singly or in batches, and waits for more.
+"""Follows a log or a partition of a topic: returns records as they become durable, singly or in
+batches, and waits for more. Below, "log" also means a partition.
 
-The log wakes its followers; only a log that was opened read-only polls, because another process
-writes it. No record is lost, repeated or reordered when segments are sealed, moved or removed. If
-retention removes records that a follower has not read, the follower raises an error instead of
-skipping them silently.
+A log that is open for writing wakes its followers. A log that was opened read-only polls, because
+another process writes it. No record is lost, repeated or reordered when segments are sealed, moved
+or removed. If retention removes records that a follower has not read, the follower raises an error
+instead of skipping them silently.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ Position_co = TypeVar("Position_co", covariant=True)
 
 
 class Cursor(Protocol[Taken_co, Position_co]):
-    """A position from which a log is read. Its methods never wait for new items."""
+    """Reads a log from a position on, and advances the position. Never waits for new items."""
 
     @property
     def position(self) -> Position_co: ...
 
     def take(self) -> Taken_co | None:
-        """Returns at least one durable item from `position` on, or None if there is none yet."""
+        """Returns the durable items at `position`, at least one, and moves the position past them.
+        Returns None if there are none yet.
+        """
 
     def close(self) -> None:
         """Closes the cursor. Idempotent; any thread may call it."""
@@ -48,9 +51,9 @@ def listen_weakly(
 ) -> Callable[[], None]:
     """Subscribes a bound method to `view.on_durable` without keeping the method's object alive.
 
-    Returns a function that ends the subscription. If the object was garbage-collected without
-    being closed, the next change of the log or the next subscription to it ends this subscription
-    and calls `on_dropped`.
+    Returns a function that ends the subscription. If the object is garbage-collected before that,
+    the next change of the log or the next subscription to it ends this subscription and calls
+    `on_dropped`.
     """
     listener = _WeakListener(callback, on_dropped)
     listener.stop = view.on_durable(listener)
@@ -65,7 +68,7 @@ class _WeakListener:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the object of the subscribed method was garbage-collected. See `end_dropped`."""
+        """Whether the object of the subscribed method was garbage-collected."""
         return self._method() is None
 
     def __call__(self) -> None:
@@ -78,7 +81,7 @@ class _WeakListener:
 
 
 class FollowerBase(BatchIterator[Item, Taken, Position]):
-    """The base class of followers.
+    """The base class of the followers of logs and partitions.
 
     A read raises `NotFound` if retention removed records that were not read yet, and `Closed` if
     the log was closed.

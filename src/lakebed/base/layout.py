@@ -10,9 +10,9 @@
 
     FRAME = Layout(FrameHeader, order="<", size=24)
 
-A layout compiles to one `struct.Struct` and computes the offsets of its fields. On import it checks
-that its size is the declared one. `markdown` returns the table for the page that documents the
-format; the notes in it are the comments after the fields.
+A layout compiles to one `struct.Struct` and computes the offsets of its fields. When it is created,
+it checks that the size of the record is the declared one. `markdown` returns the table for the page
+that documents the format; the notes in the table are the comments after the fields.
 
 Padding belongs to the field before it: `version: Annotated[u32, PadAfter(4)]`. It is written as
 zeros and skipped on reading; `padding_is_zero` checks it.
@@ -49,7 +49,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class PadAfter:
-    """Zero bytes after a field. They are not part of the record's values."""
+    """`length` zero bytes after a field. They are not part of the record's values."""
 
     length: int
 
@@ -76,7 +76,7 @@ class Field(NamedTuple):
 
 
 class LayoutError(TypeError):
-    """A layout is declared wrong (raised when its module is imported), or has no such field."""
+    """The declaration of a layout is wrong, or a layout has no field of the requested name."""
 
 
 class Layout(Generic[Record]):
@@ -152,8 +152,8 @@ class Layout(Generic[Record]):
         return not any(any(buffer[offset + pad.start : offset + pad.stop]) for pad in self._pads)
 
     def markdown(self) -> str:
-        """Returns a Markdown table for the format's documentation: offset, size, field, type,
-        note.
+        """Returns a Markdown table of the fields for the documentation of the format. The columns
+        are offset, size, field, type and note.
         """
         notes = _field_notes(self.record)
         rows = [
@@ -196,7 +196,7 @@ def _kind(record: type, name: str, parts: tuple[object, ...]) -> tuple[str, str]
 
 
 def _field_notes(record: type) -> dict[str, str]:
-    """Returns the comment after each field in the source code of the class."""
+    """Returns the comment after each field in the source code of the class, by the field's name."""
     module = sys.modules.get(record.__module__)
     if module is None or not hasattr(module, "__file__"):
         return {}

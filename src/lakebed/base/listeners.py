@@ -47,8 +47,8 @@ class Listeners:
 def end_dropped(callbacks: Iterable[Callable[[], None]]) -> None:
     """Ends the subscriptions of `follower.listen_weakly` whose object was garbage-collected.
 
-    Otherwise they would accumulate on a log that does not change. The caller must not hold the
-    mutex that guards the callbacks, because ending a subscription takes it.
+    Otherwise such subscriptions would accumulate on a log that does not change. The caller must not
+    hold the mutex that guards the callbacks, because ending a subscription takes that mutex.
     """
     for callback in callbacks:
         if getattr(callback, "is_dropped", False):

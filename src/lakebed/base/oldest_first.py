@@ -2,8 +2,8 @@
 the same timestamp.
 
 A backlog is a sequence of items with timestamps, and its items are taken in order. An item
-therefore counts as having the latest timestamp of all items up to and including itself. By these
-timestamps, no item that is left is older than an item that is taken.
+therefore counts as having the latest timestamp of all items of its backlog up to and including
+itself. By these timestamps, no item that is left is older than an item that is taken.
 
 A backlog returns its items in two ways: as chunks with their totals, which may come from an index,
 and one by one. Whole chunks are taken as long as the next chunks of all backlogs together fit
@@ -27,7 +27,7 @@ class Chunk(NamedTuple):
     end: int
     item_count: int
     size_bytes: int
-    newest: int  # the latest timestamp in the backlog up to the end of the chunk
+    newest: int  # the latest timestamp of the backlog's items up to the end of the chunk
 
 
 class Items(NamedTuple):
@@ -44,8 +44,8 @@ class Backlog(Protocol):
 
     @property
     def weight(self) -> int:
-        """The size of the backlog, at least 1. Where items of several backlogs are equally old,
-        more are taken from a larger backlog.
+        """The size of the backlog, at least 1. If items of several backlogs are equally old, more
+        of them are taken from a larger backlog.
         """
 
     def chunks(self) -> Iterator[Chunk]: ...
@@ -80,7 +80,9 @@ class _Taking:
         self.ends = [backlog.start for backlog in backlogs]
 
     def take_chunks(self) -> list[int]:
-        """Takes whole chunks, and returns the latest timestamp taken from each backlog, or 0."""
+        """Takes whole chunks. Returns, for each backlog, the latest timestamp taken from it, or 0
+        if nothing was taken.
+        """
         newest = [0] * len(self._backlogs)
         counts = [0] * len(self._backlogs)
         chunks = [backlog.chunks() for backlog in self._backlogs]
@@ -133,10 +135,11 @@ class _Taking:
     def _take_all(
         self, queues: Sequence[_Queue], indexes: Sequence[int], counts: Sequence[int]
     ) -> bool:
-        """Takes `counts` items of the queues at `indexes`, and returns True.
+        """Takes `counts[i]` items of each queue `indexes[i]`, and returns True.
 
-        If that exceeds the limit, takes from each queue as many items as fit within the same
-        fraction of its count and of its bytes, and at most one more item, and returns False.
+        If these items together exceed the limit, takes only a part of them and returns False. The
+        part is about the same fraction of each queue's items and bytes, rounded down, and at most
+        one more item per queue.
         """
         sizes = [queues[index].size(count) for index, count in zip(indexes, counts, strict=True)]
         count_sum, size_sum = sum(counts), sum(sizes)
@@ -174,7 +177,9 @@ class _Queue:
 
     def __init__(self, items: Iterator[Items], newest: int) -> None:
         self._items = items
-        self._newest: list[int] = [newest]  # latest time before the first item, then up to each
+        # Of the loaded items: `_bytes_before[i]` is the total size of the first i, and `_newest[i]`
+        # the latest time of these and of all items before the loaded ones.
+        self._newest: list[int] = [newest]
         self._ends: Sequence[int] = ()
         self._bytes_before: list[int] = [0]
         self._done = 0
@@ -227,9 +232,9 @@ class _Queue:
 
 
 def _share(part: int, left: float, whole: int) -> int:
-    """Returns one backlog's share of what may still be taken: `part`, or less if not all fits.
+    """Returns how much may be taken from one backlog: `part`, or less if not all fits.
 
     `part` is what this backlog has, `whole` is what all backlogs have together, and `left` is how
-    much of that may be taken. Shares are proportional to the parts, and rounded down.
+    much may be taken from all of them. Each gets a share in proportion to its part, rounded down.
     """
     return part if whole <= left else int(part * left // whole)

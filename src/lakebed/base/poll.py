@@ -27,8 +27,8 @@ Value = TypeVar("Value")
 
 
 def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | None) -> bool:
-    """Polls until `is_reached` returns True, and returns True, or False after `timeout` seconds.
-    Raises `Closed` if the runner was closed.
+    """Calls `is_reached` repeatedly until it returns True, and then returns True. Returns False
+    after `timeout` seconds, and raises `Closed` if the runner was closed.
     """
     clock = runner.clock
     deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
@@ -50,8 +50,9 @@ def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
     """Calls `read` for a small file that another process overwrites in place.
 
     A read during an overwrite may see a mix of both versions, which is not damage. So `read` is
-    called again if it raises a `DataError`; after several failures the result is None.
-    `UnknownVersion` and all other errors, such as `NotFound`, are passed on.
+    called again if it raises a `DataError` other than `UnknownVersion`; after several failures the
+    result is None. `UnknownVersion` and errors that are not a `DataError`, such as `NotFound`, are
+    passed on.
     """
     for attempt in range(_READ_ATTEMPTS):
         if attempt:
@@ -66,10 +67,10 @@ def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
 
 
 class Poll:
-    """Polls a value, such as the durable end of a log, and calls subscribers when it changes.
+    """Polls a value, such as the durable end of a log, and calls its subscribers when it changes.
 
-    `look` returns the value. While it raises a `LakebedError`, the subscribers are called at each
-    poll. Polls only while there are subscribers. Thread-safe.
+    `look` returns the value. While `look` raises a `LakebedError`, the subscribers are called at
+    each poll. Polls only while there are subscribers. Thread-safe.
     """
 
     def __init__(self, name: str, *, runner: Runner, look: Callable[[], object]) -> None:
@@ -83,7 +84,9 @@ class Poll:
         self._delay_ns = POLL_NS_MIN
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Adds a callback that is called after each change. The returned function removes it."""
+        """Adds a callback that is called after each change of the value. The returned function
+        removes the callback.
+        """
         key = object()
         with self._mutex:
             self._callbacks[key] = callback

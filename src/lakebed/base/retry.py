@@ -1,7 +1,7 @@
 """Retries failed calls with exponential delays, jitter and a cap.
 
 `RetryPolicy` computes the delays, and `retry` calls a function and waits between attempts. The
-caller decides which errors are retried; a failed sync must never be.
+caller decides after which errors the function is called again: never after a failed sync.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RetryPolicy:
             )
 
     def delays_ns(self, random: Random) -> Iterator[int]:
-        """Yields the delays between the attempts, one fewer than there are attempts."""
+        """Yields the delays between the attempts in ns: one fewer than there are attempts."""
         delay_ms = self.delay_ms_first
         for _ in range(self.attempts - 1):
             yield round(delay_ms * (1 - self.jitter * random.random()) * NS_PER_MS)
@@ -56,15 +56,15 @@ class Backoff:
         self._delay_ms = policy.delay_ms_first
 
     def next_ns(self) -> int:
-        """Returns the delay after another failure. Before jitter, it doubles each time up to the
-        cap.
+        """Returns the delay in ns after one more failure. Without jitter, the delay doubles with
+        each call, up to `delay_ms_max`.
         """
         delay_ms = self._delay_ms
         self._delay_ms = min(delay_ms * 2, self._policy.delay_ms_max)
         return round(delay_ms * (1 - self._policy.jitter * self._random.random()) * NS_PER_MS)
 
     def reset(self) -> None:
-        """Starts over with the first delay, after a success."""
+        """Starts over with the first delay. Call this after a success."""
         self._delay_ms = self._policy.delay_ms_first
 
 
@@ -82,9 +82,10 @@ def retry(
     may_repeat: Callable[[Exception], bool] = is_retryable,
     on_retry: Callable[[Exception], None] | None = None,
 ) -> Result:
-    """Calls `call` until it succeeds, and returns its result.
+    """Calls `call` until it succeeds, at most `policy.attempts` times, and returns its result.
 
-    Raises its last error if all attempts failed, or if `may_repeat` is false for the error.
+    Raises the error of `call` if `may_repeat` returns False for it, or if the last attempt failed.
+    `on_retry` is called with the error before each wait.
     """
     delays = policy.delays_ns(random)
     while True:

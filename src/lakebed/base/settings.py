@@ -1,11 +1,11 @@
 """Loads all settings of a store: the defaults, then `lakebed.toml`, then the environment.
 
 A program passes a mapping from section name to configuration class; this module does not depend on
-any engine. A section is a TOML table, and the environment variable
-`LAKEBED_<SECTION>_<FIELD>` overrides a field. The origin of each value is kept. Secrets, recognised
-by their names, are passed to the engines and never shown.
+any engine. A section is a TOML table, and the environment variable `LAKEBED_<SECTION>_<FIELD>`
+overrides a field. The origin of each value is kept. Secrets are recognised by their names, and
+`Setting.shown` hides their values.
 
-Reading is bounded: the file must be a regular file of at most `FILE_BYTES_MAX`. Nothing is written.
+The file must be a regular file of at most `FILE_BYTES_MAX` bytes. Nothing is written.
 """
 
 from __future__ import annotations
@@ -53,13 +53,17 @@ class Setting(NamedTuple):
     origin: str
 
     def shown(self) -> Setting:
-        """Returns the setting in a form that can be printed, without the value of a secret."""
+        """Returns the setting for printing: the value of a secret is hidden unless it is empty."""
         return self._replace(value=HIDDEN) if is_secret(self.name) and self.value else self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The configuration of all sections, already checked. `file` is None if there is no file."""
+    """The configuration of all sections, already checked. Iterating yields each `Setting`.
+
+    `file` is None if there is no file. `origins` has the origin of each value that is not the
+    default, by section and name.
+    """
 
     file: Path | None
     configs: Mapping[str, ConfigClass]
@@ -87,9 +91,9 @@ def load_settings(
     elsewhere: Collection[str] = (),
 ) -> Settings:
     """Reads the file, if it exists, applies the environment variables, and checks the result.
-    Raises `BadConfig` for the first problem.
+    Raises `BadConfig` for the first setting or section that is not valid.
 
-    The file may also have the sections named in `elsewhere`, which are ignored here.
+    The file may also have the sections named in `elsewhere`. Their contents are ignored.
     """
     document = read_file(file)
     for name, table in (document or {}).items():
@@ -123,7 +127,7 @@ def load_settings(
 
 def read_file(file: Path) -> dict[str, Any] | None:
     """Returns the parsed TOML file, or None if it does not exist. Raises `BadConfig` if it is not a
-    regular file, is too large, may not be read, or is not valid TOML.
+    regular file, is larger than `FILE_BYTES_MAX`, may not be read, or is not valid TOML.
     """
     data = _read_bytes(file)
     if data is None:
@@ -165,10 +169,10 @@ def _read_bytes(file: Path) -> bytes | None:
 
 
 def _overrides(sections: Sections, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns the environment variables that override settings: section → field → variable.
+    """Returns the names of the environment variables that override settings, by section and field.
 
-    Variables that belong to no known section, such as `LAKEBED_ROOT`, are ignored. An unknown field
-    of a known section is an error, because it is probably a typing mistake.
+    Variables that belong to no known section, such as `LAKEBED_ROOT`, are ignored. Raises
+    `BadConfig` for an unknown field of a known section, because it is probably a typing mistake.
     """
     found: dict[str, dict[str, str]] = {}
     for variable in sorted(environment):

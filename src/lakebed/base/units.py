@@ -2,11 +2,12 @@
 
 A size is a whole number of bytes, a duration a whole number of nanoseconds; both fit a signed
 64-bit integer. Parsing is exact: text that is not a whole number of bytes or nanoseconds is
-refused, never rounded. Formatting picks the largest unit that divides the value, so that
+refused, never rounded. Formatting picks the largest unit that divides the value (for sizes, of the
+binary units), so that
 
     parse_bytes(format_bytes(n)) == n        parse_duration_ns(format_duration_ns(n)) == n
 
-Text that cannot be parsed raises `InputError`, with the shortened text and what is expected.
+Text that cannot be parsed raises `InputError`, whose message has the shortened text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ S_NS: Final = 1_000_000_000
 
 VALUE_MAX: Final = (1 << 63) - 1
 
-# Both tables run from the smallest unit to the largest. Formatting uses the binary sizes alone.
+# The tables that are used for formatting run from the smallest unit to the largest.
 _FORMAT_BYTES: Final[Mapping[str, int]] = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 _PARSE_BYTES: Final[Mapping[str, int]] = {
     **_FORMAT_BYTES,
@@ -53,8 +54,8 @@ _SHOWN_CHARACTERS_MAX = 60
 
 
 def parse_bytes(text: str) -> int:
-    """Returns the size in bytes. A number without a unit is bytes; the case of a unit does not
-    matter.
+    """Parses a size, such as `64MiB`, and returns it in bytes. A number without a unit is bytes;
+    the case of a unit does not matter. Raises `InputError` if `text` is not a size.
     """
     return _parse(
         text, units=_PARSE_BYTES, unit_missing="B", noun="size", smallest="bytes", example="64MiB"
@@ -62,24 +63,26 @@ def parse_bytes(text: str) -> int:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Formats a size with the largest binary unit that divides it."""
+    """Formats a number of bytes with the largest binary unit that divides it, such as `64MiB`."""
     return _format(size_bytes, units=_FORMAT_BYTES, zero="0B")
 
 
 def parse_duration_ns(text: str) -> int:
-    """Returns the duration in nanoseconds. The unit is required, because `5` alone is ambiguous."""
+    """Parses a duration, such as `5ms`, and returns it in nanoseconds. The unit is required. Raises
+    `InputError` if `text` is not a duration.
+    """
     return _parse(
         text, units=_DURATIONS, unit_missing=None, noun="duration", smallest="ns", example="5ms"
     )
 
 
 def format_duration_ns(duration_ns: int) -> str:
-    """Formats a duration with the largest unit that divides it."""
+    """Formats a number of nanoseconds with the largest unit that divides it, such as `5ms`."""
     return _format(duration_ns, units=_DURATIONS, zero="0s")
 
 
 def shown(value: object) -> str:
-    """Formats a value for an error message: text is quoted, on one line and shortened."""
+    """Formats a value for an error message: on one line and shortened, and text in quotes."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "an enormous number"
     # Text is also cut before it is quoted: a hostile value may be megabytes of escapes.

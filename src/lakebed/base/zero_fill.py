@@ -1,10 +1,11 @@
 """Decides when file space is filled with zeros before records are written there, and how much.
 
 A log (`aof`) fills its spare segment files. A topic partition (`keratin`) fills its active segment
-ahead of the records. Filling shortens every later sync there, but all bytes are written twice. So
-only busy logs and partitions do it: immediately if their flushes are small, because small flushes
-gain the most; otherwise only while they spend less than half of their time in flushes, because the
-writes would slow down a saturated log. Below, "log" also means a partition.
+ahead of the records. Filling shortens every later sync of the space, but all bytes are written
+twice. So only busy logs and partitions start to fill: immediately if their flushes are small,
+because small flushes gain the most; otherwise only while they spend less than half of their time in
+flushes, because the additional writes would slow down a saturated log. Below, "log" also means a
+partition.
 
 - `decide_fill`: decides whether a log fills space now;
 - `FlushShare`: measures how busy a log is;
@@ -31,10 +32,10 @@ _WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are ignored
 
 
 class Load(NamedTuple):
-    """The recent write load of a log."""
+    """The write load of a log."""
 
     bytes_per_s: int  # average since the active segment was started
-    flush_bytes: int  # average size of a flush
+    flush_bytes: int  # average size of a flush since the log was opened
     flush_share: float | None  # share of recent time spent in flushes; None if unknown
 
     @property
@@ -63,8 +64,8 @@ def decide_fill(load: Load, *, has_begun: bool) -> FillDecision:
 
 
 class FlushShare:
-    """Measures the share of recent time that one log spent in flushes; 1 means that it is
-    saturated. Not thread-safe.
+    """Measures the share of recent time that one log spent in flushes, from 0 to 1. Not
+    thread-safe.
 
     The share is computed on demand from the flush durations that the barrier records anyway, so
     appends are not slowed down.
@@ -80,8 +81,8 @@ class FlushShare:
     def measure(self) -> float | None:
         """Returns the share of time spent in flushes since the previous measurement.
 
-        A call less than `WINDOW_NS` after a measurement returns that measurement's result. Returns
-        None if nothing was measured yet, or if the previous measurement is too long ago.
+        A call less than `WINDOW_NS` after a measurement returns the result of that measurement.
+        Returns None if nothing was measured yet, or if the previous measurement was too long ago.
         """
         now_ns = self._clock.monotonic_ns()
         elapsed_ns = now_ns - self._looked_at_ns
@@ -94,7 +95,8 @@ class FlushShare:
 
 
 class SpareBudget:
-    """Limits the bytes that the spare segments and the zeros ahead of records of several logs use.
+    """Limits the bytes that several logs together use for spare segments and for zeros ahead of
+    records.
 
     A spare counts with its full length from its creation until it is used as a segment or removed;
     zeros in an active segment count until records cover them or the segment is no longer filled.
@@ -106,7 +108,7 @@ class SpareBudget:
         self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
     ) -> None:
         """Creates a budget of `bytes_max`. `on_short` is called when `is_short` becomes true, so
-        that other logs can give up spares.
+        that logs that are not busy can give up their spares.
         """
         self._bytes_max = bytes_max
         self._on_short = on_short
@@ -120,20 +122,22 @@ class SpareBudget:
 
     @property
     def is_short(self) -> bool:
-        """Whether the last request of a busy log was refused because others use the bytes."""
+        """Whether the last request of a busy log was refused because others use the bytes. Requests
+        that are larger than the whole budget do not count.
+        """
         return self._is_short
 
     def take(self, size: int, *, is_busy: bool) -> bool:
-        """Reserves `size` bytes for a spare or for zeros if they are free, and returns whether it
-        succeeded.
+        """Reserves `size` bytes for a spare or for zeros if that many are free, and returns whether
+        it did.
 
         A log that is not busy is also refused while `is_short`.
         """
         with self._mutex:
             has_room = self._used_bytes + size <= self._bytes_max
             was_short = self._is_short
-            if is_busy:
-                self._is_short = not has_room and size <= self._bytes_max
+            if is_busy and size <= self._bytes_max:
+                self._is_short = not has_room
             is_granted = has_room and not self._is_short
             if is_granted:
                 self._used_bytes += size

@@ -5,6 +5,6 @@ is used. The module's `app` is a `typer.Typer`; its commands get the location of
 output from `invocation(context)`.
 
 A command prints a report, as lines or, with `--json`, as one JSON document. With `--json`, commands
-that print records or messages write one JSON object for each of them instead. A command that fails
-raises an exception, and `lakebed.cli.failure` reports it as one line and an exit code.
+that print records or messages write one JSON object for each record or message instead. A command
+that fails raises an exception, and `lakebed.cli.failure` turns it into one line and an exit code.
 """

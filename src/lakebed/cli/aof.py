@@ -58,29 +58,30 @@ ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="ids|times|ext-ids",
-        help="Print this field and a tab before each record: its id, time or ext_id; may be "
-        "repeated.",
+        help="Print this field and a tab before each record: its id, its time (ns since 1970) or "
+        "its ext_id; may be repeated.",
     ),
 ]
 TimeOption = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Print only records from the first one at or after this time on: ISO 8601, or ns "
-        "since 1970.",
+        help="Print only the first record at or after this time and the records after it: ISO "
+        "8601, or ns since 1970.",
     ),
 ]
 SkipOption = Annotated[
     bool,
     typer.Option(
         "--skip-damage",
-        help="Skip and report damaged records. If there are any, the exit code is 65.",
+        help="Skip and report damaged records; the exit code is 65 if any were skipped. Default: "
+        "fail at the first.",
     ),
 ]
 
 
 class Layout(Enum):
-    """The two layouts of a segment file: the one that logs use, and one for other programs."""
+    """The layouts of a segment file: logs use `runtime`; `interchange` is for other programs."""
 
     INTERCHANGE = "interchange"
     RUNTIME = "runtime"
@@ -105,15 +106,15 @@ def append(
             min=0,
             max=_EXT_ID_MAX,
             metavar="N",
-            help="The ext_id of every appended record: a number of your choice, stored with it.",
+            help="A number of your choice that is stored with every appended record.",
         ),
     ] = 0,
 ) -> None:
     """Append lines from standard input, one record per line, and wait until they are durable.
 
     Creates the log if it does not exist. Newlines are removed. At an empty line, or a line that is
-    too long for a record, the command ends with an error that names the line; the records before it
-    are kept.
+    too long for a record, the command ends with an error that names the line; the records before
+    that line are kept.
 
     \b
     Examples:
@@ -147,7 +148,7 @@ def append(
                 interrupts.raise_kept()
         except BadLine as error:
             appender.finish()
-            kept = f"{counted(appender.count, 'record')} before it kept"
+            kept = f"kept before it: {counted(appender.count, 'record')}"
             last = f", the last is {appender.last}" if appender.count else ""
             raise BadLine(f"{error}; {kept}{last}") from error
         appender.finish()
@@ -187,7 +188,7 @@ def cat(
         bool,
         typer.Option(
             "--archived",
-            help="Print only archived records: those that retention moved out of the log.",
+            help="Print the archive instead: records that retention moved out of the log.",
         ),
     ] = False,
 ) -> None:
@@ -247,7 +248,7 @@ def tail(
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", "-f", help="Print new records as they become durable, until interrupted."
+            "--follow", "-f", help="Then print new records when they are durable, until Ctrl-C."
         ),
     ] = False,
     count: Annotated[
@@ -258,7 +259,7 @@ def tail(
     ] = 10,
     show: ShowOption = None,
 ) -> None:
-    """Print the last records of a log, and with --follow new ones as they become durable.
+    """Print the last records of a log, and with --follow also new records.
 
     With --json, each line is a JSON object for one record. Works while another process writes.
 
@@ -352,7 +353,7 @@ def convert(
         bool,
         typer.Option(
             "--lossy",
-            help="Drop fields that the other layout lacks. Always needed with --to interchange.",
+            help="Drop fields that the other layout lacks. Required with --to interchange.",
         ),
     ] = False,
     stream_id: Annotated[
@@ -370,15 +371,16 @@ def convert(
             min=0,
             max=_EXT_ID_MAX,
             metavar="N",
-            help="With --to runtime: the number of records in the log before this segment.",
+            help="With --to runtime: the number of records in the log before this segment, which "
+            "is stored in the file.",
         ),
     ] = 0,
 ) -> None:
     """Convert a sealed segment to the other layout, as a new file in the folder --output.
 
-    The runtime layout is what logs use; the interchange layout is for other programs. The segment
-    itself is not changed, and record ids stay valid. --to interchange always needs --lossy, because
-    that layout has no sealing time, no ext_ids and only milliseconds. --to runtime needs it only if
+    Logs use the runtime layout; the interchange layout is for other programs. The segment itself is
+    not changed, and record ids stay valid. --to interchange always needs --lossy, because that
+    layout has no sealing time, no ext_ids and only milliseconds. --to runtime needs --lossy only if
     records have flags.
 
     \b
@@ -508,8 +510,8 @@ def _opened_records(
 ) -> Iterator[LogRecords]:
     """Opens a log, or its archive, for reading.
 
-    `on_skipped` is called with each damaged range that is skipped; without it, damage raises an
-    error.
+    With `on_skipped`, damaged ranges are skipped, and `on_skipped` is called with each of them.
+    Without it, reading damage raises an error.
     """
     if not archived and on_skipped is None:
         with open_to_read(run) as store:
@@ -531,7 +533,7 @@ def _opened_records(
 
 
 def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
-    """Yields batches with up to `count_max` records in total."""
+    """Yields batches with up to `count_max` records in total; None means no limit."""
     left = count_max
     while left is None or left > 0:
         batch = next(batches, None)
@@ -553,8 +555,8 @@ def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
 
 
 def _stream_id(store: ReadOnlyStore, log: str) -> int:
-    """Returns the stream id of the log, from `log.json` or else from the name of the manifest log's
-    folder; 0 if neither has it."""
+    """Returns the stream id of the log: from `log.json`; if that is missing, from the name of the
+    manifest log's folder; 0 if there is not exactly one such folder."""
     from lakebed.aof.identity import OWN_FOLDER, find_identity
     from lakebed.aof.paths import LogPaths
     from lakebed.base.errors import NotFound
@@ -581,7 +583,7 @@ def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
 
 
 def _record_id_text(position: int) -> str:
-    """Formats a packed record id as `3:64`."""
+    """Formats a packed record id, which is an integer, as text such as `3:64`."""
     from lakebed.aof.record_id import RecordId
 
     return str(RecordId(position))

@@ -52,7 +52,8 @@ def verify(
     Segments that retention moved to the folder archive/ are verified too. Objects in Tier 2 are
     verified only with --tier2.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
+    The exit code is 65 if anything is torn, corrupt or lost. Otherwise, with --tier2, it is 75 if
+    Tier 2 is not available, and 77 if it refuses access. Works while another process writes.
 
     \b
     Examples:
@@ -85,16 +86,16 @@ def repair(
         bool,
         typer.Option(
             "--tier2",
-            help="Repair only Tier 2: upload objects again, from local copies, if they are missing "
-            "or their size or recorded checksum is wrong. Does not read their content.",
+            help="Repair only Tier 2: if an object is missing, or its size or recorded checksum is "
+            "wrong, upload it again from a local copy. Does not read the content of objects.",
         ),
     ] = False,
 ) -> None:
     """Truncate torn bytes at the end of a log, and copy damaged bytes to the quarantine folder.
 
     Damaged records stay in the log, and lakebed aof verify keeps reporting them; the exit code of
-    repair is 0. With --tier2 only the objects in Tier 2 are repaired, and the exit code is 65 if
-    one of them is lost.
+    repair is 0 all the same. With --tier2 only the objects in Tier 2 are repaired; the exit code is
+    65 if an object is missing or wrong and there is no local copy of its segment.
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 tiers.
 
 `tiers` takes no lock and shows what is committed. The other commands do the work in this process,
-or in the process that has the store open, and return when it is done.
+or in the process that has the store open, and return when the work is done.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def evict(
 ) -> None:
     """Remove segments from Tier 0 (uncompressed local files) if they are in Tier 2.
 
-    They stay readable. With --warm they are removed from Tier 1 (compressed local files) too.
+    Evicted segments stay readable. With --warm they are removed from Tier 1 (compressed local
+    files) too.
 
     \b
     Examples:
@@ -174,24 +175,27 @@ def migrate_tier2(
         typer.Argument(
             metavar="[URL]",
             help="The new Tier 2: s3://bucket/prefix, file:///folder, the absolute path of a "
-            "folder, or the word tier2 for the folder tier2 in the root. Default: the Tier 2 of "
-            "new logs.",
+            "folder, tier2 for the folder tier2 in the root, or store://lakebed-tier2 for the "
+            "store's own object store. Default: the Tier 2 of new logs.",
         ),
     ] = None,
     delete: Annotated[
         bool,
         typer.Option(
             "--delete",
-            help="After the migration, delete the objects in the old Tier 2. Default: keep them.",
+            help="After the migration, delete the log's objects in the old Tier 2. Default: keep "
+            "them.",
         ),
     ] = False,
 ) -> None:
     """Copy the objects of a log to another Tier 2, verify the copies, and use the new Tier 2.
 
-    By default the log moves to the Tier 2 of new logs: the url in section [aof_tier2] of
-    lakebed.toml, or else the store's own object store. If the command is interrupted, run it again
-    with the same URL. Without --delete the old objects stay; to delete them later, run the command
-    again with the same URL and --delete. No process may have the log open.
+    By default the log moves to the Tier 2 of new logs: the setting url of section [aof_tier2], or
+    else the store's own object store. If the command is interrupted, run it again with the same
+    URL. Without --delete the old objects stay; to delete them later, run the command again with the
+    same URL and --delete. No process may have the log open.
+
+    The exit code is 65 if objects that the log needs are missing.
 
     \b
     Examples:
@@ -250,7 +254,8 @@ def repair_objects(run: Invocation, log: str) -> None:
 
 
 def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -> None:
-    """Calls a method of `Maintenance` that moves segments, and shows its outcome."""
+    """Calls the method of `Maintenance` with this name, which moves segments, and shows the
+    outcome. `done` is the word for the move in the report, for example `uploaded`."""
     with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
         move = getattr(store.maintenance, method)
         outcome: Outcome = move(log, **arguments, progress=progress.update)
@@ -274,9 +279,9 @@ def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -
 
 
 def _show_outcome(run: Invocation, log: str, outcome: Outcome, *parts: Part) -> None:
-    """Shows the report, notes all errors but the last, and raises the last.
+    """Shows the report, prints all errors but the last as notes, and raises the last error.
 
-    If nothing was done and there is one error, raises it without a report.
+    If nothing was done and there is only one error, raises it without a report.
     """
     errors = [failed.error for failed in outcome.failed]
     errors += [outcome.stopped_by] if outcome.stopped_by is not None else []
@@ -284,7 +289,7 @@ def _show_outcome(run: Invocation, log: str, outcome: Outcome, *parts: Part) -> 
     if not is_error_all:
         run.output.show(*parts)
     for error in errors[:-1]:
-        if not run.output.as_json:  # whose document has them
+        if not run.output.as_json:  # the JSON document has these errors
             run.output.note(str(advised(error, log)))
     if errors:
         raise advised(errors[-1], log)

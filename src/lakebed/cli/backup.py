@@ -44,7 +44,7 @@ def backup(
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Verify every hash of an existing backup. Makes no backup."),
+        typer.Option("--verify", help="Verify all data of an existing backup. Makes no backup."),
     ] = False,
     snapshot: SnapshotId = None,
     keep: Annotated[
@@ -66,8 +66,8 @@ def backup(
 
     The exit code is 65 if damage in the store is found; the backup is still made, but --keep then
     removes no older backup. With --list or --verify no backup is made: existing backups are listed,
-    or one of them is verified. The exit code is then 65 if a listed backup cannot be read, or the
-    verified one is damaged.
+    or one backup is verified. The exit code is then 65 if a listed backup cannot be read, or the
+    verified backup is damaged.
 
     \b
     Examples:
@@ -184,7 +184,8 @@ def _backup_object(backup: Snapshot | UnreadableBackup) -> dict[str, object]:
 def _readable(
     cell: Callable[[Snapshot], object],
 ) -> Callable[[Snapshot | UnreadableBackup], object]:
-    """Returns the same cell function, but with an empty cell for an unreadable backup."""
+    """Returns a function that formats a cell like `cell`, but returns an empty text for an
+    unreadable backup."""
     return lambda backup: "" if isinstance(backup, UnreadableBackup) else cell(backup)
 
 

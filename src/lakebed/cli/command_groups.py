@@ -1,6 +1,6 @@
 """The table of command groups. A group's module is imported when the group is used.
 
-The table has the help texts that `lakebed --help` shows, so that this help imports no group.
+The table has the summaries that `lakebed --help` shows, so that `lakebed --help` imports no group.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ GROUPS = (
 
 
 def lazy_command(group: Group) -> TyperCommand:
-    """Returns a command with the help from the table. When it is run, it imports the real
-    command."""
+    """Returns a command with the help from the table, which imports the real command when it is
+    run."""
     return _LazyCommand(group)
 
 

@@ -1,9 +1,9 @@
 """`lakebed completion SHELL`: prints a completion script for a shell.
 
-For each completion, the script starts `lakebed` with an environment variable that names the shell;
-`answer` then prints the candidates, and no command is run. Names in the store (topics, buckets) are
-not completed, because that would open the store. If there are no candidates, the shell completes
-file names.
+For each completion, the script starts `lakebed` with an environment variable that names the shell.
+`lakebed` then runs no command: `answer` prints the candidates. Names in the store (topics, buckets)
+are not completed, because that would open the store. If there are no candidates, the shell
+completes file names.
 """
 
 from __future__ import annotations

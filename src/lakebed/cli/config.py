@@ -42,7 +42,7 @@ def show(context: typer.Context) -> None:
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Check the settings in lakebed.toml and the environment. Reports the first error.
+    """Check the settings in lakebed.toml and the environment, and report the first error.
 
     \b
     Examples:

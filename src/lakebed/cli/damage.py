@@ -25,8 +25,8 @@ app = typer.Typer(
 def list_damage(context: typer.Context) -> None:
     """List recorded losses: which data was lost, where, how much, and where its bytes were saved.
 
-    The exit code is 65 if any loss is not acknowledged, or was not recorded because the record of
-    losses is full. Works while another process writes.
+    The exit code is 65 if any loss is not acknowledged, or was not recorded because the list was
+    full. Works while another process writes.
 
     \b
     Examples:
@@ -62,9 +62,8 @@ def acknowledge(
 ) -> None:
     """Acknowledge a recorded loss, so that lakebed verify no longer reports it.
 
-    The loss stays in the list of lakebed damage list, as acknowledged. Readers of a topic then skip
-    the lost messages. Damaged bytes that are still in a file are reported by lakebed verify all the
-    same.
+    lakebed damage list still lists the loss, as acknowledged. Readers of a topic then skip the lost
+    messages. Damaged bytes that are still in a file are reported by lakebed verify all the same.
 
     \b
     Examples:

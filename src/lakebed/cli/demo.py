@@ -26,7 +26,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Ended(BaseException):
-    """Raised by a signal to end the demo. A `KeyboardInterrupt` would end only the current job."""
+    """Raised by a signal to end the demo, because a `KeyboardInterrupt` would end only a Spark
+    job."""
 
 
 @app.command()
@@ -37,7 +38,7 @@ def demo(
         typer.Option(
             metavar="DIR",
             help="Use this folder, which must be empty or not exist, and keep it. Default: a "
-            "temporary folder, which is deleted at the end.",
+            "temporary folder, which is deleted at the end; only the plot is kept.",
         ),
     ] = None,
     seed: Annotated[
@@ -48,15 +49,15 @@ def demo(
         typer.Option(
             metavar="N",
             min=EVENT_COUNT_MIN,
-            help="The number of events to produce first; more are produced around the kill. "
-            "Default: 300000, or 30000 without compiled kernels.",
+            help="The number of events to produce first; more follow before and after the node is "
+            "killed. Default: 300000, or 30000 without compiled kernels.",
         ),
     ] = None,
 ) -> None:
     """Start a node and use it: produce, consume, tier, land, query, kill, verify.
 
-    The demo compares counts, such as those of acknowledged and of found messages; the exit code is
-    65 if any of them differ. Without Spark or Java, the steps that use Spark are skipped.
+    The demo compares pairs of counts that must agree, such as acknowledged and found messages; the
+    exit code is 65 if a pair differs. Without Spark or Java, the steps that use Spark are skipped.
 
     \b
     Examples:
@@ -85,7 +86,7 @@ def demo(
 
 
 def end(output: Output, summary: Summary) -> None:
-    """Shows the summary. Exits with code 65 if the counts differ."""
+    """Shows the summary. Exits with code 65 if counts differ, or if nothing was counted."""
     output.show(
         *(Value(name, value) for name, value in summary.document().items()),
         Text(""),
@@ -108,7 +109,8 @@ def end(output: Output, summary: Summary) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Ends the demo cleanly at the first signal; later signals are ignored."""
+    """Ends the block at the first SIGINT, SIGTERM or SIGHUP, by raising `_Ended` in it; later
+    signals are ignored, so that the demo can clean up. Then raises `KeyboardInterrupt`."""
     has_come = False
 
     def come(_number: int, _frame: FrameType | None) -> None:
@@ -138,7 +140,8 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _sparks_errors(scratch: Path | None) -> Iterator[None]:
-    """Raises the cause of a Spark error, with the path of Spark's log if the log is kept."""
+    """Replaces an error of Spark by its cause. The message has the path of Spark's log if the
+    scratch folder, which has the log, is kept."""
     from lakebed.base.errors import LakebedError
     from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
     from lakebed.node.demo.landing import SPARK_LOG

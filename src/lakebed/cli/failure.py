@@ -35,7 +35,7 @@ CLOSED_PIPE_EXIT_CODE = 141
 
 
 class Failure(NamedTuple):
-    """How a command failed. If the message is empty, nothing is printed."""
+    """How a command failed. A failure with an empty message is not printed."""
 
     kind: str
     message: str
@@ -51,7 +51,7 @@ def describe(error: BaseException) -> Failure:
 
 
 def _follows_an_interrupt(error: BaseException) -> bool:
-    """Whether the error was raised while an interrupt was being handled."""
+    """Returns whether the error was raised while an interrupt was being handled."""
     before = error.__context__
     while before is not None and not isinstance(before, KeyboardInterrupt):
         before = before.__context__
@@ -79,7 +79,7 @@ def _describe(error: BaseException) -> Failure:
 
 
 def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | None) -> None:
-    """Writes the failure to standard error."""
+    """Writes the failure to standard error, after the traceback of `traceback_of`, if given."""
     if sys.stderr is None:
         return
     if traceback_of is not None:

@@ -1,6 +1,6 @@
 """Accepts `--root`, `--ca-file` and `--json` on every command, before or after its name.
 
-Only the top-level help documents them; the help of a command does not repeat them.
+The help of a command does not show them; only `lakebed --help` does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from lakebed.cli.output import Output
 
 
 def accept_global_options(command: Any) -> None:
-    """Adds the global options to a command and its subcommands, except options that it already
-    has."""
+    """Adds the global options to a command and its subcommands, except options that the command
+    already has."""
     own = {flag for parameter in command.params for flag in parameter.opts}
     command.params += [
         parameter for parameter in get_command(_APP).params if own.isdisjoint(parameter.opts)

@@ -84,9 +84,10 @@ def list_groups(
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show the state of a group in each partition: its position, its lag and its leases.
+    """Show the state of a group in each partition: its position, its lag and its leased messages.
 
-    A message is settled when it is acknowledged, or is in the dead-letter topic.
+    The lag is the number of messages that are not settled; all messages before the position are
+    settled. A message is settled when it is acknowledged, or is in the dead-letter topic.
 
     \b
     Examples:
@@ -154,10 +155,10 @@ def leases(
         ),
     ] = None,
     count_max: Annotated[
-        int, typer.Option("--max", metavar="N", min=1, help="List at most N leases.")
+        int, typer.Option("--max", metavar="N", min=1, help="List at most N ranges of messages.")
     ] = LEASES_MAX,
 ) -> None:
-    """List leased messages with their deadlines and delivery counts.
+    """List leased messages, as ranges of offsets, with their deadlines and delivery counts.
 
     \b
     Examples:
@@ -325,8 +326,8 @@ def dead_letters(
 ) -> None:
     """List or redrive the dead letters of a group: messages that were delivered too many times.
 
-    Redriving appends them to the topic again, as new messages for all its groups. They are then no
-    longer listed.
+    Redriving appends dead letters to the topic again, as new messages for all its groups. They are
+    then no longer listed.
 
     \b
     Examples:
@@ -431,8 +432,8 @@ def _moved(
     partition: int | None,
     needs_partition: bool,
 ) -> dict[int, int]:
-    """Moves the group, in `partition` or by default in all, to the offset that `place` returns for
-    the partition. Returns the new offsets by partition.
+    """Moves the group, in `partition` or by default in all partitions, to the offset that `place`
+    returns for the partition. Returns the new offsets by partition.
 
     With `needs_partition`, raises `InputError` if the topic has several partitions and `partition`
     is None.
@@ -452,7 +453,10 @@ def _moved(
 
 
 class GroupRow(NamedTuple):
-    """One group of one topic. `problem` states why its state could not be read."""
+    """One group of one topic.
+
+    If its state could not be read, `problem` states why, and `lag` and `in_flight` are None.
+    """
 
     topic: str
     group: str
@@ -476,7 +480,7 @@ def _offsets_text(lease: HeldRange) -> str:
 
 
 def _beginning(data: bytes) -> str:
-    """Returns the first bytes of a key or a value as text, with `…` if it is longer."""
+    """Returns the first 60 bytes of a key or a value as text, with `…` if there are more."""
     text = data[:_VALUE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
     return text + ("…" if len(data) > _VALUE_CHARACTERS_MAX else "")
 
@@ -505,7 +509,7 @@ GROUP_PARTITIONS = (
     _of_partition("exhausted", "exhausted"),
     _of_partition("settled_ahead", "acked ahead"),
 )
-"""The columns of a row: a partition's number and the state of the group in it."""
+"""The columns of a table. A row is a partition's number and the state of the group in it."""
 
 LAGS = (
     Column("partition", lambda numbered: numbered[0], "partition"),

@@ -1,4 +1,4 @@
-"""Reads standard input and files as records: one per line, without its newline.
+"""Reads standard input and files as records: one record per line, without the newline.
 
 Memory is bounded by the largest record and one read. Lines are yielded as soon as they are
 available, so that a slow stream does not wait for a batch to fill. A line that cannot be a record
@@ -21,16 +21,22 @@ READ_BYTES = 1 * MIB
 _SLICE_S = 0.25
 
 Read = Callable[[int], bytes]
-"""Reads up to the given number of bytes. Returns no bytes only at the end of the input."""
+"""Reads up to the given number of bytes. Returns an empty result only at the end of the input."""
 
 
 class BadLine(InputError):
-    """A line or a file cannot be a record, or a line cannot be a message. The lines before it were
-    yielded."""
+    """A line or a file cannot be a record, or a line cannot be a message.
+
+    The good lines before a bad line were yielded.
+    """
 
 
 def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:
-    """Yields batches of at least one record each. Errors name the `source` of the lines."""
+    """Yields batches of at least one record each.
+
+    Raises `BadLine` at a line that is empty or too long, after the records before it were yielded.
+    The error names the `source`, if it is not empty, and the number of the line.
+    """
     place = f"{source}: line" if source else "line"
     number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=record_bytes_max):
@@ -45,8 +51,8 @@ def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iter
 def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
     """Yields batches of lines without newlines.
 
-    Stops when more than `line_bytes_max` bytes of a line were read and its end was not: yields the
-    beginning of that line last.
+    When more than `line_bytes_max` bytes of a line were read but not its end, yields the beginning
+    of that line and stops.
     """
     rest: list[bytes] = []  # of a line whose end has not been read
     rest_bytes = 0
@@ -64,7 +70,7 @@ def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
 
 
 def whole_file(file: File, *, record_bytes_max: int) -> bytes:
-    """Reads a whole file as one record."""
+    """Reads a whole file as one record. Raises `BadLine` if the file is empty or too large."""
     size = file.size()
     if not 0 < size <= record_bytes_max:
         raise _refusal(f"{file.path}: the file", size, record_bytes_max)
@@ -72,7 +78,7 @@ def whole_file(file: File, *, record_bytes_max: int) -> bytes:
 
 
 def reads_of(file: File) -> Read:
-    """Returns a function that reads the next bytes of a file, from its start on."""
+    """Returns a function that reads a file from its start, the next bytes with each call."""
     offset = 0
 
     def read(length: int) -> bytes:
@@ -85,9 +91,10 @@ def reads_of(file: File) -> Read:
 
 
 def standard_input(interrupts: HeldInterrupts) -> Read:
-    """Returns a function that reads from standard input. It waits only if no bytes are available.
+    """Returns a function that reads from standard input.
 
-    An interrupt ends the wait. If standard input is closed, the function returns no bytes.
+    The function waits only if no bytes are available, and an interrupt ends the wait. If the
+    process was started with standard input closed, the function returns no bytes.
     """
     if sys.stdin is None:
         return io.BytesIO().read
@@ -106,8 +113,8 @@ def standard_input(interrupts: HeldInterrupts) -> Read:
 def _wait_for(stream: io.BufferedReader) -> None:
     """Waits for input.
 
-    The wait wakes up regularly: a signal that arrives just before the thread blocks is handled only
-    when the thread wakes.
+    The thread wakes up regularly, because a signal that arrives just before it blocks is handled
+    only when it wakes up.
     """
     try:
         descriptor = stream.fileno()

@@ -1,4 +1,4 @@
-"""Delays an interrupt (Ctrl-C), so that it ends a command between two steps, never within a write.
+"""Delays an interrupt (Ctrl-C), so that it ends a command between two steps and not within a write.
 
     with HeldInterrupts() as interrupts:
         while ...:
@@ -24,18 +24,18 @@ _Handler = Callable[[int, FrameType | None], object]
 
 
 class HeldInterrupts:
-    """Delays interrupts. Has no effect in other threads, because only the main thread gets them.
+    """Delays interrupts. Has no effect outside the main thread, which alone gets interrupts.
 
-    If the process ignores interrupts, as background jobs of shell scripts do, they stay ignored. A
-    handler that was installed before (Spark's driver installs one that cancels its jobs) is called
-    for an interrupt that is not delayed.
+    If the process ignores interrupts, as background jobs of shell scripts do, they stay ignored.
+    For an interrupt that is not delayed, the handler that was installed before is called (Spark's
+    driver installs a handler that cancels its jobs).
     """
 
     def __init__(self) -> None:
         self._is_kept = False
         self._passes = False
         self._before: _Handler | None = None
-        self.has_come = False  # also if the interrupt was caught
+        self.has_come = False  # whether there was an interrupt, even if it was caught
 
     def __enter__(self) -> Self:
         before = signal.getsignal(signal.SIGINT)
@@ -57,8 +57,8 @@ class HeldInterrupts:
 
     @contextlib.contextmanager
     def let_through(self) -> Iterator[None]:
-        """Does not delay interrupts within the block. Raises a delayed interrupt when the block
-        begins."""
+        """Does not delay interrupts within the block. If an interrupt was delayed before, raises
+        `KeyboardInterrupt` when the block begins."""
         self._passes = True
         try:
             self.raise_kept()

@@ -32,9 +32,10 @@ class Invocation:
         return resolve_place(self.root_option, environment=os.environ, ca_file=self.ca_file)
 
     def local_root(self, what: str = "") -> Root:
-        """Returns the root for `what`: a command or option that needs the store's files.
+        """Returns the root of the store for `what`: a command or option that needs the files.
 
-        Raises `Usage` if the store is at a URL.
+        `what` is named in errors; by default it is this command. Raises `Usage` if the store is at
+        a URL.
         """
         return self.place.local(what or self.command)
 
@@ -52,7 +53,8 @@ class Invocation:
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """Returns the invocation that the top-level command stored in the context."""
+    """Returns the invocation that the top-level command stored in the context, with the name of the
+    context's command."""
     run = context.obj
     assert isinstance(run, Invocation)
     return replace(run, command=context.command_path)
@@ -61,8 +63,8 @@ def invocation(context: typer.Context) -> Invocation:
 def resolve_place(
     option: str | None, *, environment: Mapping[str, str], ca_file: Path | None = None
 ) -> Place:
-    """Returns the location of the store: from the option, else the environment, else the
-    default."""
+    """Returns the location of the store: from the option `--root`, else from the variable
+    `LAKEBED_ROOT`, else the default."""
     if option is not None:
         if not option:
             raise BadName("--root is empty: give a folder or a URL")

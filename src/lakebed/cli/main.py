@@ -12,6 +12,7 @@ from lakebed.cli import failure, output
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code of the process."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    output.buffer_unbuffered()
     output.tolerate_any_character()
     try:
         # Imported here, so that an interrupt during the imports is reported like any other.

@@ -1,7 +1,7 @@
 """`lakebed manifest`: the manifest log of a log, which records every change of its segments.
 
 The commands take no lock, change nothing, and work while another process writes and after a crash.
-They show what is committed; by default, the writer commits its changes within 250 ms.
+They show what is committed; by default, the writer commits a change after at most about 250 ms.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def inspect(
         typer.Option(
             "--from",
             metavar="POSITION",
-            help="Start at this position (CHUNK:OFFSET), for example 3:64.",
+            help="Start at this position of the manifest log (CHUNK:OFFSET), for example 3:64.",
         ),
     ] = None,
     limit: Annotated[
@@ -71,13 +71,16 @@ def inspect(
         typer.Option(
             "--type",
             metavar="NAME",
-            help="Show only records of this type, for example SealSegment or 1.",
+            help="Show only damage and records of this type, for example SealSegment or 1.",
         ),
     ] = None,
     segment: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, max=_U64_MAX, help="Show only records about this segment."
+            metavar="N",
+            min=0,
+            max=_U64_MAX,
+            help="Show only damage and records about this segment.",
         ),
     ] = None,
 ) -> None:
@@ -87,7 +90,7 @@ def inspect(
 
     \b
     Examples:
-      List everything:
+      List the chunks, the snapshots and the first 1000 records:
         lakebed manifest inspect orders
       List the first 20 seals:
         lakebed manifest inspect orders --type SealSegment --limit 20
@@ -156,10 +159,11 @@ def inspect(
 def verify(context: typer.Context, log: LogName) -> None:
     """Verify a manifest log, and that it agrees with the segments and their copies.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Notes in the report do not affect it:
-    most are about changes that the next writer will record, the others about stray files, unknown
-    records or a manifest log that is switched off. Every recorded object is looked up in Tier 2:
-    the exit code is 75 if Tier 2 cannot be reached, and 77 if it refuses access.
+    The exit code is 65 if anything is torn, corrupt or lost, except old chunks that no replay
+    needs: if they are lost, the report only has a note. Notes do not affect the exit code. Other
+    notes are, for example, about changes that the next writer will record, stray files or unknown
+    records. Recorded objects are looked up in Tier 2: if no damage is found, the exit code is 75 if
+    Tier 2 is not available, and 77 if it refuses access.
 
     \b
     Examples:
@@ -193,8 +197,8 @@ def history(
 ) -> None:
     """Show the recorded history of one segment: every change, with its time.
 
-    If the oldest records were removed, the history begins with the state of the segment in the
-    oldest snapshot.
+    If the oldest chunks were removed, the history includes the state of the segment in the oldest
+    snapshot.
 
     \b
     Examples:
@@ -235,8 +239,8 @@ def state(
             "--as-of",
             metavar="WHEN",
             help="Show the state before the record at this position of the manifest log "
-            "(CHUNK:BYTE), for example 3:64, or at this time: ISO 8601, or ns since 1970. Default: "
-            "now.",
+            "(CHUNK:OFFSET), for example 3:64, or at this time: ISO 8601, or ns since 1970. "
+            "Default: now.",
         ),
     ] = None,
 ) -> None:
@@ -296,9 +300,9 @@ def _look(manifest: ReadableManifestLog) -> Inspected:
 
 
 def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
-    """Raises `NotFound` if the chunk does not exist.
+    """Raises `NotFound` if the chunk does not exist. Does nothing if `chunk` is None.
 
-    Without `is_exact`, a later chunk is enough.
+    Without `is_exact`, a later chunk may exist instead.
     """
     from lakebed.base.errors import NotFound
 
@@ -316,8 +320,10 @@ def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -
 def _matching(
     entries: Iterator[Entry], *, type_number: int | None, segment_id: int | None
 ) -> Iterator[Entry]:
-    """Yields the records of that type and segment. Yields all damage, because it may hide such
-    records."""
+    """Yields the records of that type and about that segment; None means any.
+
+    Also yields all damage, because damage may hide such records.
+    """
     from lakebed.store.manifest_survey import Damaged
 
     for entry in entries:

@@ -20,8 +20,10 @@ MANIFEST_LOG = (
 
 
 def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
-    """Returns the manifest log of a log. Raises `NotFound` if there is no such log, or nothing is
-    recorded."""
+    """Returns the manifest log of a log, given the log's name or stream id.
+
+    Raises `NotFound` if there is no such log, or if it has no manifest log or an empty one.
+    """
     from lakebed.aof.paths import check_log_name
     from lakebed.base.errors import NotFound
 
@@ -30,7 +32,8 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     if manifest is None:
         raise NotFound(
             f"log {log} has no manifest log, because it was last written by a version of "
-            "Lakebed without manifest logs: opening the log for writing creates one"
+            "Lakebed without manifest logs, or because the manifest log and log.json are lost: "
+            "opening the log for writing creates one if manifest_log_enabled is on"
         )
     reader = manifest.reader
     if not reader.chunk_indexes() and not reader.snapshot_ids():
@@ -39,7 +42,8 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
 
 
 def title(manifest: ReadableManifestLog) -> str:
-    """Returns the heading of a report: the log, its stream id, and if its manifest log is off."""
+    """Returns the heading of a report: the log's name, its stream id, and `switched off` if its
+    manifest log is off."""
     state = ", switched off" if manifest.is_enabled is False else ""
     return f"{manifest.log}: stream {manifest.stream}{state}"
 

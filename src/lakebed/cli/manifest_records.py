@@ -32,7 +32,7 @@ class Inspected:
     snapshots: list[SnapshotFacts] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     shown: list[Entry] = field(default_factory=list)
-    following: Entry | None = None  # the next that would be shown
+    following: Entry | None = None  # the first entry after those that are shown
 
     @property
     def is_damaged(self) -> bool:
@@ -53,7 +53,7 @@ class Moment(NamedTuple):
 
     step: Step
     time_ms: int | None
-    after_ms: int | None  # since the step before
+    after_ms: int | None  # since the last step that has a time
     what: str
 
 

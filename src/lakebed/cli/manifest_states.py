@@ -24,7 +24,7 @@ class TierTotal(NamedTuple):
 
 
 def problems_of(manifest: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
-    """Lists the problems that may make the shown state wrong."""
+    """Returns the problems of the manifest log that may make the shown state wrong, as text."""
     problems = [] if manifest.damage is None else [manifest.damage]
     problems += replayed.problems
     for damage in replayed.damages:

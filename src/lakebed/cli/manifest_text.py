@@ -132,15 +132,17 @@ def reason_text(code: int) -> str:
 
 
 def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
-    """Returns the names of the flags that are set. Unknown flags are returned as one number."""
+    """Returns the names of the flags that are set. Unknown flags become one hexadecimal number."""
     names = [flag.name.replace("_", " ").lower() for flag in kind if flag.name and value & flag]
     rest = value & ~sum(flag.value for flag in kind)
     return [*names, hex(rest)] if rest else names
 
 
 def time_text(time_ms: int) -> str:
-    """Formats a time as ISO 8601; `-` if it is 0. A time out of range, which damage can cause,
-    stays a number."""
+    """Formats a time (ms since 1970) as ISO 8601; `-` if it is 0.
+
+    A time after the year 9999, which damage can cause, is formatted as a number of ms.
+    """
     if not time_ms:
         return "-"
     return moment_ms_text(time_ms) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
@@ -155,8 +157,11 @@ def crc_text(crc64: int) -> str:
 
 
 def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
-    """Returns two columns for a time: as text, and in ms since 1970. Both are null if the row has
-    no time; the text is also null for a time after the year 9999."""
+    """Returns two columns of JSON for a time: `key` as ISO 8601, and `key_ms` in ms since 1970.
+
+    Both are null if the time is 0, which means that there is none. A time after the year 9999 has
+    only the number.
+    """
 
     def text(row: object) -> str | None:
         time_ms = source(row)

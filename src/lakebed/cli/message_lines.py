@@ -1,4 +1,4 @@
-"""Reads messages from lines, in batches: one message per line, without its newline.
+"""Reads messages from lines, in batches: one message per line, without the newline.
 
 Without a separator, a line is a value, which may be empty. With a separator, a line is a key, the
 separator and a value. Memory is bounded by the largest message and one read. Lines are yielded as
@@ -19,7 +19,7 @@ class Messages(NamedTuple):
     """A batch of one or more messages. `keys` is None if no message has a key."""
 
     keys: list[bytes] | None
-    values: list[bytes | None]  # None deletes its key
+    values: list[bytes | None]  # None: the message deletes its key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class LineFormat:
 
     message_bytes_max: int  # of key and value together
     separator: bytes | None = None  # between key and value
-    null_value: bytes | None = None  # the value that stands for none
+    null_value: bytes | None = None  # a value that means: the message has no value
 
     @property
     def line_bytes_max(self) -> int:
@@ -36,7 +36,12 @@ class LineFormat:
 
 
 def message_batches(read: Read, line_format: LineFormat, *, source: str = "") -> Iterator[Messages]:
-    """Yields batches of messages. Errors name the `source` of the lines."""
+    """Yields batches of messages.
+
+    Raises `BadLine` at a line that is too long, or that lacks the separator that the format needs,
+    after the messages before it were yielded. The error names the `source`, if it is not empty, and
+    the number of the line.
+    """
     place = f"{source}: line" if source else "line"
     number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=line_format.line_bytes_max):

@@ -49,7 +49,7 @@ class MessagePrinter:
         self._show = [column for column in Show if column in set(shape.show)]
 
     def batch(self, partition: int, batch: MessageBatch) -> None:
-        """Prints a batch. If only values are printed, it copies them once and creates no `Message`
+        """Prints a batch. Printing only values copies them once and creates no `Message`
         objects."""
         if self._output.as_json or self._show or self._shape.key_separator is not None:
             self._output.write(b"".join(self._shown(partition, message) for message in batch))
@@ -96,8 +96,8 @@ def message_members(partition: int, message: Message | LeasedMessage) -> dict[st
 
 
 def _bytes_members(name: str, data: bytes | None) -> dict[str, object]:
-    """Returns a member with the data as text, or as base64 if it is not UTF-8, or null if it is
-    None."""
+    """Returns one JSON member: `name` with the data as text, or null if the data is None; if the
+    data is not UTF-8, `name_base64` instead."""
     try:
         return {name: None if data is None else data.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,11 +1,13 @@
 """Standard output and standard error of a command.
 
-A text never breaks its line: control characters, line separators and bytes that are not text are
-escaped, because names and paths may contain anything.
+A line of a report or a note stays one line: control characters, line separators and bytes that are
+not text are escaped, because names and paths may contain anything. Only `Output.write` writes bytes
+unchanged.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -48,6 +50,21 @@ class Output:
             print(f"lakebed: {one_line(text)}", file=sys.stderr, flush=True)
 
 
+def buffer_unbuffered() -> None:
+    """Makes the output complete a write that the system cut short, or fail.
+
+    With `PYTHONUNBUFFERED`, Python's own streams drop the rest without an error, for example if the
+    reader of a pipe goes away or a disk is full.
+    """
+    for name, original in (("stdout", sys.__stdout__), ("stderr", sys.__stderr__)):
+        # A stream with which the calling program replaced Python's own is left as it is.
+        stream = original if getattr(sys, name) is original else None
+        if stream is not None and isinstance(raw := stream.buffer, io.RawIOBase):
+            buffered = io.BufferedWriter(raw)
+            text = io.TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
+            setattr(sys, name, text)
+
+
 def tolerate_any_character() -> None:
     """Makes the output escape characters that the terminal's encoding lacks, instead of raising an
     error."""
@@ -66,7 +83,7 @@ def flush() -> None:
 
 def finish() -> None:
     """Flushes standard output and standard error, so that the interpreter cannot fail on them at
-    exit."""
+    exit. Drops what cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

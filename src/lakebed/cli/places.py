@@ -38,15 +38,16 @@ _FOLDERS = ("aof", "topics", "quarantine")  # folders in a root whose files appe
 
 
 class Usage(LakebedError):
-    """The command line asks for something that is not possible."""
+    """The command line asks for something that is not possible, such as files of a remote store."""
 
     exit_code = 2
 
 
 class SharedStore(NamedTuple):
-    """A store open for writing, and `reopen`, which opens it again if its process ends.
+    """A store to open for writing, and `reopen`, which opens it again if the process that serves it
+    ends.
 
-    `reopen` is None if the store is open in this process, or if its client reconnects by itself.
+    `reopen` is None if the store is open in this process, or at a URL.
     """
 
     store: Opening[Store]
@@ -65,12 +66,12 @@ class Root:
         return str(self.path)
 
     def local(self, what: str) -> Root:
-        """Returns this root, for `what`: a command or option that needs the store's files."""
+        """Returns this root, whatever needs the files of the store."""
         del what
         return self
 
     def refuse_if_named(self, what: str) -> None:
-        """Does nothing: `what` uses no store, but naming a folder does no harm."""
+        """Does nothing: a command that uses no store ignores a folder in `--root`."""
 
     def exists(self) -> bool:
         """Returns whether the root exists. Raises `BadName` if its path is not a folder."""
@@ -103,8 +104,9 @@ class Root:
         return self.shared(create=create).store
 
     def shared(self, *, create: bool = False, retry_s: float | None = None) -> SharedStore:
-        """Opens the store for writing, here or in the process that has it open.
+        """Returns the store to open for writing: here, or through the process that has it open.
 
+        With `create`, the root is made if it does not exist; otherwise that raises `NotFound`.
         `retry_s` limits how long calls to that process are repeated while it does not respond.
         """
         from lakebed.host.store import Store
@@ -128,9 +130,9 @@ class Root:
     ) -> Value:
         """Returns the result of `open_here`, which opens the store in this process.
 
-        If that raises `Locked`, connects to the process that holds the lock and returns the result
-        of `connected`, which gets the remote store and must close it. Tries both in turn for up to
-        `LOCK_WAIT_S` seconds, then raises `Locked`.
+        If `open_here` raises `Locked`, connects to the process that holds the lock and returns the
+        result of `connected`, which gets the remote store and must close it. Tries both in turn for
+        up to `LOCK_WAIT_S` seconds, then raises `Locked`.
         """
         from lakebed.base.errors import Locked
 
@@ -141,7 +143,7 @@ class Root:
 
     @property
     def endpoint(self) -> None:
-        """None: a root is accessed through its files, not through an HTTP API."""
+        """None, because a folder has no URL: Spark workers access its files instead."""
         return None
 
     def named(self, texts: Sequence[str], store: ReadableStore) -> tuple[str, ...]:
@@ -165,9 +167,10 @@ class Root:
     def _reopened(self, error: LakebedError, *, retry_s: float | None) -> Store:
         """Opens the store again after the process that had it open stopped responding.
 
-        A process that closed the store has removed its socket. Then the store is opened here,
-        unless a third process has it open. A process that was killed has left its socket. Then this
-        waits until that process is started again; if it is not, raises `error`.
+        If that process closed the store, it removed its socket: then opens the store here, or
+        through a third process that has it open by now. If it was killed, its socket is left: then
+        waits up to `LOCK_WAIT_S` seconds for a process that serves the store again, and raises
+        `error` if there is none.
         """
         from lakebed.base.errors import Locked
         from lakebed.host.local_server import SOCKET_NAME
@@ -230,13 +233,13 @@ class Node:
         return f"{self.url.partition(':')[0]}://{address_of(self.url)}"
 
     def local(self, what: str) -> Root:
-        """Raises `Usage`, because only the machine of the node has the files of the store."""
+        """Raises `Usage`: `what` needs the files of the store, which are on the node's machine."""
         raise Usage(
             f"{what} needs the files of the store: run it on the machine of {self}, with --root DIR"
         )
 
     def refuse_if_named(self, what: str) -> None:
-        """Raises `Usage` if the command line names a node, because `what` uses no store."""
+        """Raises `Usage` if `--root` names the node, because the command `what` uses no store."""
         if self.origin == ROOT_OPTION:
             raise Usage(f"{what} does not use a store: leave out {ROOT_OPTION}")
 
@@ -245,7 +248,7 @@ class Node:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[Store]:
-        """Connects to the node. Adds advice to the errors of the connection."""
+        """Connects to the node. Adds advice to errors about access keys and the connection."""
         del create  # the root of a node always exists
         from lakebed.api.problems import Unauthenticated, Unreachable
         from lakebed.host.connect import connect
@@ -257,7 +260,7 @@ class Node:
             advice = "set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY to an access key of the store"
             raise Unauthenticated(f"{self}: {error}; {advice}") from None
         except Unreachable as error:
-            advice = "check that the node is running, and that --root has its URL"
+            advice = f"check that the node is running, and that {self.origin} has its URL"
             if "certificate" in str(error):
                 advice = "name the certificates to trust with --ca-file"
             raise Unreachable(f"{error}; {advice}") from None
@@ -273,7 +276,10 @@ class Node:
         *,
         retry_s: float | None = None,
     ) -> Value:
-        """Connects to the node, returns the result of `connected`, and closes the connection."""
+        """Connects to the node, returns the result of `connected`, and closes the connection.
+
+        Never calls `open_here`, because this machine does not have the store.
+        """
         del open_here, retry_s
         with self.writing() as store:
             return connected(store)
@@ -283,7 +289,7 @@ class Node:
         return self.url
 
     def named(self, texts: Sequence[str], store: ReadableStore) -> tuple[str, ...]:
-        """Returns the texts unchanged, with the paths on the node's machine."""
+        """Returns the texts unchanged: their paths are those on the node's machine."""
         del store
         return tuple(texts)
 

@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build() -> Any:
-    """Returns the top-level command with all groups. No group is imported yet."""
+    """Returns the top-level command with all groups, without importing the groups."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(invoke_without_command=True)(_top)
     command: Any = get_command(app)

@@ -1,4 +1,4 @@
-"""Shows progress on standard error, if that is a terminal.
+"""Shows progress on standard error, if standard error is a terminal.
 
 `rich` is imported only when something is drawn, which most commands never do.
 """
@@ -80,8 +80,7 @@ class Progress:
         self._bar = TerminalBar(sys.stderr)
 
     def update(self, done: int, total: int) -> None:
-        """Reports progress. May be called as often as needed; the line is redrawn at limited
-        intervals."""
+        """Reports progress. May be called often: the line is redrawn at most ten times a second."""
         if self._is_due():
             self._bar.draw(self._what, f"{done:,} of {total:,}", done=done, total=max(total, 1))
 

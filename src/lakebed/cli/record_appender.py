@@ -29,8 +29,8 @@ class Appender:
     def append(self, payloads: Sequence[bytes]) -> None:
         """Appends all payloads.
 
-        When the log accepts no more, flushes it with `finish`, and waits for a segment if needed;
-        raises `WouldBlock` if that takes longer than `_WAIT_S` seconds.
+        When the log accepts no more records for now, calls `finish`, and, if the log then needs a
+        new segment, waits for it; raises `WouldBlock` if that takes longer than `_WAIT_S` seconds.
         """
         while payloads:
             try:
@@ -45,8 +45,8 @@ class Appender:
     def finish(self) -> None:
         """Waits until all records are durable.
 
-        If that must be retried, for example because the disk is full, closes the store and raises
-        `NotDurableYet`, which states which records are durable.
+        If the flush fails with a `RetryError`, for example because the disk is full, closes the
+        store and raises `NotDurableYet`, which states which records are durable.
         """
         try:
             self._log.flush()
@@ -79,5 +79,5 @@ class Appender:
 
 
 def segment_bytes(store: Store) -> int:
-    """Returns the configured size of a segment."""
+    """Returns the configured size of a segment of a log, in bytes."""
     return int(store.configuration()["aof"]["segment_bytes"])

@@ -1,8 +1,8 @@
 """Prints records as lines, optionally with columns before them, or as JSON.
 
-A line is the unchanged payload and a newline. With `--json`, each line is an object for one record,
-so that a log of any length can be processed as a stream. A payload that is not UTF-8 is printed as
-`payload_base64`.
+A line ends with the unchanged payload and a newline. With `--json`, each line is an object for one
+record, so that a log of any length can be processed as a stream. A payload that is not UTF-8 is
+then printed as `payload_base64`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RecordPrinter:
         self._show = [column for column in Show if column in set(show)]
 
     def batch(self, batch: RecordBatch) -> None:
-        """Prints a batch. If only payloads are printed, it copies them once and creates no `Record`
+        """Prints a batch. Printing only payloads copies them once and creates no `Record`
         objects."""
         if self._output.as_json or self._show:
             self.records(batch)

@@ -169,8 +169,8 @@ def members_of(value: object) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """Converts a value to JSON types: dataclasses and named tuples to objects, enumerations to
-    values."""
+    """Converts a value to JSON types: dataclasses and named tuples to objects, tuples to lists, and
+    members of enumerations to their values."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -185,7 +185,7 @@ def plain(value: object) -> object:
 
 
 def cell_text(value: object) -> str:
-    """Formats a value as a cell of a table: `-` if it is None or an empty list."""
+    """Formats a value as a cell of a table: `-` if it is None, an empty list or an empty tuple."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -196,8 +196,8 @@ def cell_text(value: object) -> str:
 
 
 def table(heading: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> list[str]:
-    """Aligns rows in columns. Lines are not wrapped to the width of the terminal, so that grep
-    works."""
+    """Returns the lines of a table with aligned columns. Lines are not wrapped to the width of the
+    terminal, so that each row stays on one line."""
     cells = [] if heading is None else [tuple(heading)]
     cells += [tuple(map(one_line, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -213,7 +213,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Escapes all characters that are not plainly visible on one line."""
+    """Escapes the characters of a text that are not printable, such as newlines."""
     if text.isprintable():
         return text
     return "".join(map(_visible, text))

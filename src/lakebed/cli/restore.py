@@ -39,8 +39,9 @@ def restore(
         bool,
         typer.Option(
             "--salvage",
-            help="If files of the backup are damaged, make a store of the others. Default: restore "
-            "the others and fail; the store can then be opened only after a run with --salvage.",
+            help="If files of the backup are damaged, make a store of the other files; the exit "
+            "code is then 65. Default: restore the other files and fail; the store can then be "
+            "opened only after a run with --salvage.",
         ),
     ] = False,
     endpoint: Endpoint = "",
@@ -49,8 +50,8 @@ def restore(
 ) -> None:
     """Restore a store from a backup into --root, which must be empty or not exist.
 
-    If the command is interrupted, run it again to continue: with --snapshot and the same id, if
-    there is a newer backup by then.
+    If the command is interrupted, run it again to continue. If there is a newer backup by then, add
+    --snapshot with the id of the backup that was being restored.
 
     \b
     Examples:

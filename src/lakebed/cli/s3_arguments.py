@@ -37,7 +37,8 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """Parses `BUCKET` or `BUCKET/PREFIX`, optionally after `s3://`."""
+    """Parses `BUCKET` or `BUCKET/PREFIX`, optionally after `s3://`. Raises `BadName` if the name of
+    the bucket is not valid."""
     from lakebed.seglake.names import check_bucket_name
 
     bucket, _, key = text.removeprefix(_SCHEME).partition("/")
@@ -46,7 +47,10 @@ def parse_place(text: str) -> Place:
 
 
 def parse_object_place(text: str) -> Place:
-    """Parses `BUCKET/KEY`. The key may contain `..`, `//` and control characters."""
+    """Parses `BUCKET/KEY`. The key may contain `..`, `//` and control characters.
+
+    Raises `InputError` if there is no key, or if a name is not valid.
+    """
     from lakebed.base.errors import InputError
     from lakebed.base.units import shown
     from lakebed.seglake.names import check_key
@@ -60,8 +64,8 @@ def parse_object_place(text: str) -> Place:
 
 @contextmanager
 def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
-    """Opens the store for writing if the bucket exists. Otherwise raises `NoSuchBucket` and changes
-    nothing."""
+    """Opens the store for writing. If the bucket does not exist, raises `NoSuchBucket` instead, and
+    changes nothing."""
     from lakebed.seglake.errors import NoSuchBucket
 
     try:
@@ -75,7 +79,7 @@ def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
 def _look_for(run: Invocation, bucket: str) -> None:
     """Raises `NoSuchBucket` if the bucket does not exist.
 
-    Ignores damage, which the writer reports and may repair.
+    Does nothing if damage or a disk error hides that, because the writer reports and may repair it.
     """
     from lakebed.base.errors import DataError, DiskError
     from lakebed.cli.store_access import open_to_read

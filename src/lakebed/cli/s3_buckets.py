@@ -23,14 +23,14 @@ app = typer.Typer(
 
 
 class NewVersioning(Enum):
-    """The versioning of a new bucket."""
+    """The versioning states that a new bucket can have."""
 
     ENABLED = "enabled"
     UNVERSIONED = "unversioned"
 
 
 class ChangedVersioning(Enum):
-    """The versioning that a bucket can be changed to."""
+    """The versioning states that a bucket can be changed to."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"
@@ -167,4 +167,4 @@ BUCKETS = (
     Column("created_ms"),
 )
 BUCKET = tuple(replace(column, heading=None) for column in BUCKETS)
-"""The same members, without headings, so that there is no table."""
+"""The columns of `BUCKETS` without headings, so that they are only in the JSON document."""

@@ -32,7 +32,8 @@ def content_of(
 ) -> Content:
     """Returns the content type and the metadata of an object.
 
-    If no content type is given, it is guessed from the first of `names` that has a known suffix.
+    If `content_type` is None, it is guessed from the first of `names` that has a known suffix; if
+    there is none, the object gets no content type.
     """
     from lakebed.seglake.model import Content
 
@@ -54,13 +55,15 @@ def guess_type(name: str) -> str | None:
 
 
 def parse_metadata(texts: Iterable[str]) -> dict[str, str]:
-    """Parses `name=value` pairs. Converts names to lower case."""
+    """Parses `name=value` pairs. Converts names to lower case. Raises `InputError` if a pair is not
+    valid, if a name is given twice, or if the pairs are too large together."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not _is_name(name):
             raise InputError(
-                f"--metadata {shown(text)}: write it as name=value, without spaces in the name"
+                f"--metadata {shown(text)}: write it as name=value; the name consists of ASCII "
+                "letters, digits and !#$%&'*+-.^_`|~"
             )
         _check_value(f"--metadata {name}", value)
         name = name.lower()
@@ -76,13 +79,13 @@ def parse_metadata(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_range(text: str) -> ByteRange:
-    """Parses `A-B` (inclusive), `A-` (to the end) or `-N` (the last N bytes)."""
+    """Parses a range of bytes: `A-B` (both included), `A-` (to the end) or `-N` (the last N)."""
     from lakebed.seglake.ranges import ByteRange
 
     match = _RANGE.fullmatch(text)
     first, last = match.groups() if match is not None else ("", "")
     if not first and not last:
-        raise InputError(f"--range {shown(text)}: write it as A-B, A- or -COUNT, in bytes")
+        raise InputError(f"--range {shown(text)}: write it as A-B, A- or -N, in bytes")
     if first and last and int(last) < int(first):
         raise InputError(f"--range {text}: the last byte is before the first byte")
     return ByteRange(int(first) if first else None, int(last) if last else None)

@@ -114,7 +114,7 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
-    """Returns the key. Raises `NoSuchAccessKey` if it does not exist. Changes nothing."""
+    """Returns the access key. Raises `NoSuchAccessKey` if there is none. Changes nothing."""
     with open_to_read(run) as store:
         return store.keys.get(access_key)
 
@@ -133,7 +133,7 @@ KEY = (
     Column("last_used", "last_used_ms", json=moment_ms_text),
     Column("last_used_ms"),
 )
-"""The JSON members of a key, without its secret."""
+"""The JSON members of an access key. Its secret is not one of them."""
 
 KEYS = (
     Column("", "access_key", "access key"),

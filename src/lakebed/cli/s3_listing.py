@@ -43,14 +43,17 @@ def ls(
         bool, typer.Option("--versions", help="List all versions and delete markers.")
     ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=0, help="List at most N entries.")
+        int | None,
+        typer.Option(
+            "--max", metavar="N", min=0, help="List at most N objects, versions and groups of keys."
+        ),
     ] = None,
 ) -> None:
     """List the objects of a bucket whose keys begin with a prefix.
 
     As in aws s3 ls, keys are grouped at the next slash after the prefix; a group is shown as PRE,
     and names begin after the last slash of the argument. With --recursive all keys are listed in
-    full.
+    full. With --json, keys are always in full.
 
     \b
     Examples:
@@ -154,8 +157,8 @@ def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
 
 
 def _row_of(entry: VersionRow | ListedVersion) -> tuple[VersionRow, bool | None]:
-    """Returns the row of an entry, and whether it is the newest of its key (None unless versions
-    are listed)."""
+    """Returns the row of an entry, and whether it is the newest version of its key; None instead if
+    objects are listed, not versions."""
     from lakebed.seglake.listing import ListedVersion
 
     return entry if isinstance(entry, ListedVersion) else (entry, None)

@@ -43,7 +43,7 @@ def rm(
         typer.Option(
             metavar="ID",
             help="Remove this version permanently. Default: remove the object; in a versioned "
-            "bucket, a delete marker hides its versions, which are kept.",
+            "bucket, its versions are kept, and a delete marker hides them.",
         ),
     ] = None,
     recursive: Annotated[
@@ -160,8 +160,10 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
 
 
 def _pages(bucket: Bucket, prefix: str, *, versions: bool) -> Iterator[Sequence[ObjectToDelete]]:
-    """Yields the objects to remove, one page at a time. Removing a page does not affect the next
-    one."""
+    """Yields the objects to remove in pages; with `versions`, also all versions and delete markers.
+
+    The caller may remove a page before it requests the next page.
+    """
     from lakebed.seglake.model import NULL_VERSION, ObjectToDelete
 
     marker: str | None = ""

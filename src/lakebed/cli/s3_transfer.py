@@ -1,7 +1,7 @@
 """`lakebed s3 put` and `lakebed s3 get`: store files as objects, and objects as files.
 
 An object is stored completely or not at all. A file is written under a temporary name, and renamed
-when it is complete and verified. So a damaged object never becomes a file.
+when it is complete and verified. So a damaged object never becomes a file of the given name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def put(
     if_match: Annotated[
         str | None,
         typer.Option(
-            metavar="ETAG", help="Store the object only if the current one has this ETag."
+            metavar="ETAG", help="Store the object only if the current object has this ETag."
         ),
     ] = None,
 ) -> None:
@@ -119,15 +119,16 @@ def get(
         typer.Option(
             "--range",
             metavar="A-B",
-            help="Get only the bytes A to B, inclusive. A- is from A to the end; -N is the last N.",
+            help="Get only the bytes A to B, both included, counted from 0. A- is from A to the "
+            "end; -N is the last N bytes.",
         ),
     ] = None,
 ) -> None:
     """Get an object, or with --range a part of it, and verify every byte.
 
-    FILE is replaced only when all of it was received: if the object is damaged (exit code 65) or
-    the command is interrupted, the old file stays. If the object is written to standard output, the
-    bytes before the damage are written.
+    FILE is replaced only when all requested bytes were received: if the object is damaged (exit
+    code 65) or the command is interrupted, the old file stays. If the object is written to standard
+    output, the bytes before the damage are written.
 
     \b
     Examples:
@@ -169,7 +170,10 @@ def get(
 
 
 def _check_source(path: str) -> None:
-    """Checks that the file exists before the store is opened, so that a wrong name fails early."""
+    """Raises an error unless the path is that of a regular file.
+
+    Called before the store is opened, so that a wrong name fails early.
+    """
     from lakebed.base.errors import InputError, NotFound
 
     if not os.path.exists(path):
@@ -182,7 +186,8 @@ def _check_source(path: str) -> None:
 
 @contextmanager
 def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int | None]]:
-    """Opens the source. Yields a function that reads it, and its size if that is known."""
+    """Opens the source. Yields a function that reads it, and its size in bytes; None instead of the
+    size for standard input."""
     from lakebed.cli.input_lines import reads_of, standard_input
     from lakebed.kernels.disk import real_disk
 
@@ -212,7 +217,10 @@ def _show(progress: Progress, done: int, size: int | None) -> None:
 
 
 def _target(path: str) -> str:
-    """Returns the real path of the file to write. It must be a regular file, or not exist."""
+    """Returns the path of the file to write, with symbolic links resolved.
+
+    Raises an error if the path is not that of a regular file or of a new file in a folder.
+    """
     from lakebed.base.errors import BadName, InputError, NotFound
 
     if "\0" in path:
@@ -221,14 +229,16 @@ def _target(path: str) -> str:
     if os.path.isdir(target):
         raise InputError(f"{path}: is a folder: give the name of a file")
     if os.path.exists(target) and not os.path.isfile(target):
-        raise InputError(f"{path}: not a regular file; redirect standard output to it")
+        raise InputError(
+            f"{path}: not a regular file; omit FILE and redirect standard output to it"
+        )
     if not os.path.isdir(os.path.dirname(target)):
         raise NotFound(f"{path}: its folder does not exist")
     return target
 
 
 def _write(target: str, pieces: Iterator[bytes]) -> None:
-    """Writes the file atomically and durably."""
+    """Writes the file atomically and durably: under a temporary name, which is then renamed."""
     from lakebed.base.errors import NotFound
     from lakebed.kernels.disk import real_disk
 

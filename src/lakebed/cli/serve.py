@@ -30,12 +30,15 @@ S3Port = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help="The port for S3; 0 selects a free port. Default: 9000.",
+        help="The port for S3; 0 selects a free port. Default: the setting s3_port, or 9000.",
     ),
 ]
 S3Host = Annotated[
     str | None,
-    typer.Option(metavar="HOST", help="The address on which to serve S3. Default: 127.0.0.1."),
+    typer.Option(
+        metavar="HOST",
+        help="The address on which to serve S3. Default: the setting s3_host, or 127.0.0.1.",
+    ),
 ]
 HttpPort = Annotated[
     int | None,
@@ -43,15 +46,16 @@ HttpPort = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help="The port for the HTTP API; 0 selects a free port. Default: 9001.",
+        help="The port for the HTTP API; 0 selects a free port. Default: the setting http_port, or "
+        "9001.",
     ),
 ]
 HttpHost = Annotated[
     str | None,
     typer.Option(
         metavar="HOST",
-        help="The address on which to serve the HTTP API. Default: 127.0.0.1. If other machines "
-        "can reach it, TLS or --http-insecure is needed.",
+        help="The address on which to serve the HTTP API. Default: the setting http_host, or "
+        "127.0.0.1. If other machines can reach it, TLS or --http-insecure is needed.",
     ),
 ]
 HttpNames = Annotated[
@@ -60,14 +64,15 @@ HttpNames = Annotated[
         metavar="NAMES",
         help="Further host names under which clients reach the HTTP API, such as that of a proxy, "
         "separated by commas; * allows any name. Without TLS, the Host header of a request must "
-        "be one of them, localhost or a name below it, this machine's host name, --http-host or an "
-        "IP address.",
+        "be one of these names, localhost or a name that ends with .localhost, this machine's host "
+        "name, --http-host or an IP address. Default: the setting http_names, or none.",
     ),
 ]
 Http = Annotated[
     bool | None,
     typer.Option(
-        "--http/--no-http", help="Whether to serve the HTTP API on a TCP port. Default: yes."
+        "--http/--no-http",
+        help="Whether to serve the HTTP API on a TCP port. Default: the setting http, or yes.",
     ),
 ]
 HttpInsecure = Annotated[
@@ -75,25 +80,30 @@ HttpInsecure = Annotated[
     typer.Option(
         "--http-insecure/--no-http-insecure",
         help="Whether to let other machines send access keys to the HTTP API without TLS. "
-        "Default: no.",
+        "Default: the setting http_insecure, or no.",
     ),
 ]
 TlsCert = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The file with the TLS certificate for S3 and the HTTP API. Default: no TLS.",
+        help="The file with the TLS certificate for S3 and the HTTP API; requires --tls-key. "
+        "Default: the setting tls_cert, or no TLS.",
     ),
 ]
 TlsKey = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The file with the private key of the TLS certificate."),
+    typer.Option(
+        metavar="FILE",
+        help="The file with the private key of the TLS certificate. Default: the setting tls_key.",
+    ),
 ]
 RateBytesMin = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Disconnect a client that transfers less than SIZE per second. Default: 1KiB.",
+        help="Disconnect a client that transfers less than SIZE per second for longer than "
+        "--rate-grace-s; 0: no limit. Default: the setting rate_bytes_min, or 1KiB.",
     ),
 ]
 RateGrace = Annotated[
@@ -102,7 +112,8 @@ RateGrace = Annotated[
         "--rate-grace-s",
         min=0.1,
         metavar="SECONDS",
-        help="How long a client may be slower than --rate-bytes-min. Default: 60.",
+        help="How long a client may be slower than --rate-bytes-min. Default: the setting "
+        "rate_grace_s, or 60.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -111,33 +122,43 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="After SIGTERM or Ctrl-C, wait at most this long for requests in progress. "
-        "Default: 30.",
+        help="After SIGTERM or Ctrl-C, wait at most this long for requests in progress; a second "
+        "signal ends the wait. Default: the setting drain_s, or 30.",
     ),
 ]
 LogFormat = Annotated[
     str | None,
-    typer.Option(metavar="console|json", help="The format of log lines. Default: console."),
+    typer.Option(
+        metavar="console|json",
+        help="The format of log lines. Default: the setting log_format, or console.",
+    ),
 ]
 LogLevel = Annotated[
     str | None,
-    typer.Option(metavar="debug|info|warning|error", help="The log level. Default: info."),
+    typer.Option(
+        metavar="debug|info|warning|error",
+        help="The lowest level of log lines. Default: the setting log_level, or info.",
+    ),
 ]
 AccessLog = Annotated[
     bool | None,
-    typer.Option("--access-log/--no-access-log", help="Whether to log every request. Default: no."),
+    typer.Option(
+        "--access-log/--no-access-log",
+        help="Whether to log every request. Default: the setting access_log, or no.",
+    ),
 ]
 MetricsPublic = Annotated[
     bool | None,
     typer.Option(
         "--metrics-public/--no-metrics-public",
-        help="Whether other machines can read /metrics without an access key. Default: no.",
+        help="Whether other machines can read /metrics without an access key. Default: the setting "
+        "metrics_public, or no.",
     ),
 ]
 S3Setting = Annotated[
     list[str] | None,
     typer.Option(
-        "--s3", metavar="NAME=VALUE", help="Override a setting of section [s3]; may be repeated."
+        "--s3", metavar="NAME=VALUE", help="Override this setting of section [s3]; may be repeated."
     ),
 ]
 DryRun = Annotated[
@@ -174,11 +195,11 @@ def serve(
 ) -> None:
     """Serve the buckets over S3 and the whole store over HTTP, until SIGTERM or Ctrl-C.
 
-    Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. If the
-    store has no access key, one is created and printed once, with instructions for connecting,
-    unless LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys
-    create. The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the TLS certificates
-    and the logging settings.
+    Settings are those of section [node]: options override LAKEBED_NODE_… variables, which override
+    lakebed.toml. If the store has no access key, an access key is created and printed once, with
+    instructions for connecting, unless LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create
+    more keys with lakebed s3 keys create. The HTTP API accepts the same keys, with HTTP Basic.
+    SIGHUP reloads the TLS certificates and the logging settings.
 
     \b
     Examples:
@@ -216,7 +237,7 @@ def serve(
 
 
 def _check_root(run: Invocation) -> None:
-    """Raises `DiskError` if the root cannot be accessed, before its settings are read."""
+    """Raises `DiskError` if the root exists but cannot be read, before its settings are read."""
     if run.root_exists() and not os.access(run.root, os.R_OK | os.X_OK, effective_ids=True):
         from lakebed.base.errors import DiskError
 

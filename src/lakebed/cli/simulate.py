@@ -31,7 +31,9 @@ def simulate(
     context: typer.Context,
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="The first seed. A seed determines the whole run."),
+        typer.Option(
+            metavar="N", min=0, help="The first seed. The seed and --steps determine the whole run."
+        ),
     ] = 1,
     steps: Annotated[
         int,
@@ -44,7 +46,10 @@ def simulate(
     minutes: Annotated[
         float | None,
         typer.Option(
-            metavar="T", min=0.0, help="Run consecutive seeds until this many minutes have passed."
+            metavar="T",
+            min=0.0,
+            help="Run consecutive seeds until this many minutes have passed, or until a guarantee "
+            "is violated.",
         ),
     ] = None,
     seeds: Annotated[
@@ -52,7 +57,8 @@ def simulate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Run this many consecutive seeds. Default: 1; with --minutes, no limit.",
+            help="Run this many consecutive seeds, or fewer if a guarantee is violated. Default: "
+            "1; with --minutes, no limit.",
         ),
     ] = None,
     jobs: Annotated[
@@ -73,7 +79,7 @@ def simulate(
     save: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="The folder in which the steps of a failing run are saved."
+            metavar="DIR", help="The folder in which the reduced steps of a failing run are saved."
         ),
     ] = Path(),
     shrink: Annotated[
@@ -81,8 +87,8 @@ def simulate(
         typer.Option(
             "--shrink/--no-shrink",
             metavar="",
-            help="Whether to reduce a failing run to the steps that matter, and save them. "
-            "Default: yes.",
+            help="Whether to reduce a failing run to the steps that matter, for up to about a "
+            "minute, and save them. Default: yes.",
         ),
     ] = True,
     trace: Annotated[
@@ -90,7 +96,8 @@ def simulate(
         typer.Option(
             "--trace",
             metavar="",
-            help="Print one line per step, crash and check of a failing, replayed or single run.",
+            help="Print one line per step, crash and check of a failing, replayed or single run. "
+            "Default: only the last lines of a failing run.",
         ),
     ] = False,
 ) -> None:

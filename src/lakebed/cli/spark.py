@@ -1,6 +1,6 @@
 """`lakebed spark run JOB`: runs jobs over whole data sets on Spark.
 
-A job runs on Spark on this machine by default, with `--master` on a Spark master, and with
+A job runs by default in Spark on this machine, with `--master` on a Spark cluster, and with
 `--remote` on a Spark Connect server. It shows its progress on a terminal, and a summary at the end.
 """
 

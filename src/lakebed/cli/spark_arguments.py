@@ -27,7 +27,8 @@ def span_of(
 ) -> Span:
     """Returns the range of messages that the options select.
 
-    `offsets` and `times` are pairs of a start and an end.
+    `offsets` and `times` are pairs of a start and an end. With `is_log`, offsets are record ids.
+    Raises `InputError` if an option is not valid.
     """
     from lakebed.spark.jobs.span import Span
 
@@ -47,7 +48,8 @@ def is_bucket(files: str) -> bool:
 
 
 def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
-    """Returns the location of files: a folder, or a prefix in a bucket of the S3 endpoint."""
+    """Returns the location of files: a folder, or for `s3://bucket/prefix` a prefix in a bucket of
+    the S3 endpoint in `s3`."""
     from lakebed.spark.jobs.parquet_files import FilesLocation
     from lakebed.spark.options import Options
     from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
@@ -73,7 +75,7 @@ def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Pos
         number = _number(before, option, text) if colon else None
         if number in positions:
             what = "every partition" if number is None else "the partition"
-            raise InputError(f"{option} {shown(text)}: {what} is given twice")
+            raise InputError(f"{option} {shown(text)}: an offset for {what} is given twice")
         positions[number] = _number(after, option, text)
     return positions
 

@@ -1,9 +1,9 @@
 """Finds the cause of a failed Spark job and states it in one line.
 
-Spark wraps an exception of a Python worker in Java exceptions, as text with a traceback. A
-`LakebedError` in that text is raised again as that error, with its exit code. For other errors, the
-message is the last line of the Python traceback, else the innermost Java cause, else the first line
-of the text.
+Spark wraps an exception of a Python worker in Java exceptions, as text with a traceback. For a
+`LakebedError` in that text, the cause is an error of the same class, with its exit code. For other
+errors, the cause is a `JobFailed` whose message is the last line of the Python traceback, else the
+innermost Java cause, else the first line of the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JobFailed(LakebedError):
 
 
 def is_sparks(error: BaseException) -> bool:
-    """Returns whether Spark raised the error."""
+    """Returns whether the class of the error is one of pyspark, Py4J or gRPC."""
     return any(kind.__module__.startswith(_MODULES) for kind in type(error).__mro__)
 
 
@@ -54,7 +54,7 @@ def remade(kind: type[LakebedError], sentence: str) -> LakebedError:
 
 
 def with_log(error: LakebedError, log: Path) -> LakebedError:
-    """Returns the same error with the path of Spark's log in its message."""
+    """Returns an error of the same class whose message also has the path of Spark's log."""
     return remade(type(error), f"{error} (Spark's log: {log})")
 
 
@@ -67,7 +67,8 @@ def _kind(module: str, name: str) -> type[LakebedError] | None:
 
 
 def _first_line(text: str) -> str:
-    """Returns the first line that has information; the first line of a Py4J error has none."""
+    """Returns the first line that is not empty; for a Py4J error, the second such line, because the
+    first has no information."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         return lines[1].removeprefix(": ")

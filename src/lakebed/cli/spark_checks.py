@@ -31,7 +31,8 @@ def verify(
         bool,
         typer.Option(
             "--mark/--no-mark",
-            help="Whether to record in the store which objects are damaged. Default: yes.",
+            help="Whether to mark damaged objects in the store, and to remove marks from undamaged "
+            "objects. Default: yes.",
         ),
     ] = True,
     master: Master = None,
@@ -42,10 +43,10 @@ def verify(
 ) -> None:
     """Verify the checksums of a store on Spark: logs in all tiers, topics, groups and objects.
 
-    Prints the same report as lakebed verify. With --endpoint, only one copy of each segment of a
+    Reports the same findings as lakebed verify. With --endpoint, only one copy of each segment of a
     log is checked, and no indexes, manifests or groups; lakebed verify on the node checks them all.
-    The exit code is 65 if anything is damaged or could not be checked. Works while another process
-    writes.
+    The exit code is 65 if anything is damaged or could not be checked, or if a recorded loss is not
+    acknowledged. Works while another process writes.
 
     \b
     Examples:
@@ -94,6 +95,8 @@ def tier_history(
     ca_file: CaFile = None,
 ) -> None:
     """Analyse the manifest logs: time and bytes in each tier, hydration, and upload retries.
+
+    The exit code is 65 if part of a manifest log is damaged.
 
     \b
     Examples:

@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 
 class Values(StrEnum):
-    """How message values are stored: unchanged, or with a column for each JSON field."""
+    """How message values are stored: unchanged, or as JSON objects with a column for each field."""
 
     RAW = "raw"
     JSON = "json"
@@ -54,7 +54,8 @@ Table = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="The table: BUCKET/PREFIX. With {name} in it: one table per topic or log.",
+        help="The table: BUCKET/PREFIX. {name} in it stands for the name of the topic or log, so "
+        "that each has its own table.",
     ),
 ]
 Topic = Annotated[
@@ -78,15 +79,15 @@ Schema = Annotated[
     str,
     typer.Option(
         metavar="DDL",
-        help="The schema of the JSON messages, for example 'id BIGINT, name STRING'. "
-        "Default: inferred from a sample.",
+        help="With --values json: the schema of the messages, for example 'id BIGINT, name "
+        "STRING'. Default: that of the table; for a new table, inferred from a sample.",
     ),
 ]
 Evolve = Annotated[
     bool | None,
     typer.Option(
         "--evolve/--no-evolve",
-        help="Whether JSON fields that the table lacks become new columns. "
+        help="With --values json: whether fields that the table lacks become new columns. "
         "Default: yes, unless --schema is given.",
     ),
 ]
@@ -117,7 +118,7 @@ Interval = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="With --stream: commit new messages at most once in this time.",
+        help="With --stream: the minimum time between two commits of new messages.",
     ),
 ]
 StartOffsets = Annotated[
@@ -125,41 +126,44 @@ StartOffsets = Annotated[
     typer.Option(
         metavar="WHERE",
         help="Where the first run starts: earliest, latest, or JSON with offsets by partition, for "
-        'example {"0": 17}, or {"orders": {"0": 17}} for one of several topics. Default: '
-        "earliest.",
+        'example {"0": 17}; partitions that are left out start at the earliest message. For a log: '
+        'a record id, as partition 0: {"0": "3:64"}. Of several topics or logs: by name and '
+        'partition: {"orders": {"0": 17}}. Default: earliest.',
     ),
 ]
 StartTime = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="Start the first run at the first message at or after this time: ISO 8601, or ms "
-        "since 1970.",
+        help="Instead of --starting-offsets: start the first run at the first message at or after "
+        "this time: ISO 8601, or ms since 1970.",
     ),
 ]
 Checkpoint = Annotated[
     str,
     typer.Option(
         metavar="DIR",
-        help="The folder for the checkpoint of the Spark query. Default: a folder in --root; "
-        "required with --endpoint, or if --root is a URL.",
+        help="The folder in which Spark keeps its progress. Default: a folder in --root; required "
+        "with --endpoint, or if --root is a URL.",
     ),
 ]
 BatchSize = Annotated[
-    str, typer.Option(metavar="SIZE", help="The maximum size of the messages in one commit.")
+    str,
+    typer.Option(metavar="SIZE", help="About how many bytes of messages go into one commit."),
 ]
 Optimize = Annotated[
     bool,
     typer.Option(
         "--optimize",
-        help="Compact small files of a Delta table at the end of the run too, not only during it.",
+        help="Compact small files of a Delta table at the end of the run too, not only every 50 "
+        "commits.",
     ),
 ]
 Vacuum = Annotated[
     float | None,
     typer.Option(
         metavar="HOURS",
-        help="Delete files that have not been used for HOURS (at least 168). Delta: after each "
+        help="Delete files that have not been needed for HOURS (at least 168). Delta: after each "
         "compaction (see --optimize), files that the table no longer has. Parquet: during the run "
         "and at its end, only files that killed tasks left. Default: delete none.",
     ),
@@ -171,14 +175,17 @@ Widen = Annotated[
     bool,
     typer.Option(
         "--widen",
-        help="Before landing, widen integer columns that are too narrow for numbers in the column "
-        "_rescued, and move those numbers into them.",
+        help="Before landing, widen integer columns if numbers that did not fit were stored in the "
+        "column _rescued, and move these numbers into the widened columns. Only for a Delta table "
+        "with --values json.",
     ),
 ]
 RetryDeadLetters = Annotated[
     bool,
     typer.Option(
-        "--retry-dead-letters", help="Before new messages, try to land the dead letters again."
+        "--retry-dead-letters",
+        help="Before new messages, try to land the dead letters again. Only for a Delta table with "
+        "--values json.",
     ),
 ]
 
@@ -270,7 +277,7 @@ def _land(resources: JobContext, config: LandConfig) -> Report:
 
 
 def _check(backend: Backend, config: LandConfig) -> None:
-    """Raises `NotFound` if a topic or a log does not exist."""
+    """Raises `NotFound` if a topic or a log that the job would land does not exist."""
     from lakebed.spark.jobs.span import Origin, Span, resolve
 
     names: Mapping[bool, tuple[str, ...]] = {False: config.topics, True: config.logs}

@@ -15,7 +15,8 @@ Master = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The Spark master to run on, for example spark://host:7077. Default: local[*].",
+        help="The Spark master to run on, for example spark://host:7077. Default: local[*], Spark "
+        "on all cores of this machine.",
     ),
 ]
 Remote = Annotated[
@@ -26,15 +27,18 @@ Remote = Annotated[
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Set an option of Spark; may be repeated."),
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Set an option of Spark, for example spark.executor.memory=4g; may be repeated.",
+    ),
 ]
 Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
         help="The URL of the HTTP API of a node, for workers that cannot access the files of "
-        "--root. Its access key is taken from LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY. "
-        "Default: --root, if that is a URL.",
+        "--root. The access key is taken from the URL, else from LAKEBED_ACCESS_KEY and "
+        "LAKEBED_SECRET_KEY. Default: --root if that is a URL; otherwise workers access the files.",
     ),
 ]
 CaFile = Annotated[
@@ -47,26 +51,28 @@ S3Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The URL of the S3 endpoint of a node. Its access key is taken from "
-        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY, else from the AWS_… variables. Needed with "
-        "--endpoint if the job uses a bucket. Default: the job opens the store itself and serves "
-        "it over S3 while it runs.",
+        help="The URL of the S3 endpoint of a node, for jobs that use a bucket. The access key is "
+        "taken from LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY, else from the AWS_… variables. "
+        "Needed for such a job with --endpoint, or if --root is a URL. Default: the job opens the "
+        "store in --root itself and serves it over S3 while it runs.",
     ),
 ]
 FromOffset = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[N:]OFFSET",
-        help="Start at this offset of partition N, or of every partition if N is left out; "
-        "may be repeated. Default: the oldest message.",
+        help="Start at this offset of partition N, or, if N is left out, of every partition for "
+        "which no offset is given; may be repeated. In a log: a record id, given once. Default: "
+        "the oldest message.",
     ),
 ]
 ToOffset = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[N:]OFFSET",
-        help="Stop before this offset of partition N, or of every partition if N is left "
-        "out; may be repeated. Default: the end when the job starts.",
+        help="Stop before this offset of partition N, or, if N is left out, of every partition for "
+        "which no offset is given; may be repeated. In a log: a record id, given once. Default: "
+        "the end when the job starts.",
     ),
 ]
 FromTime = Annotated[
@@ -97,8 +103,8 @@ Name = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="A name that makes the job safe to repeat: a job that is run again with the same name "
-        "skips the partitions to which it has already published. Default: each run publishes all "
+        help="A name that makes the job safe to repeat: a further run with the same name skips the "
+        "partitions to which the job has already published. Default: each run publishes all "
         "messages.",
     ),
 ]
@@ -118,8 +124,8 @@ Partitions = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="With --create: the number of partitions. Default: 1, or with --keep-partitions as "
-        "many as the source has.",
+        help="With --create: the number of partitions of a new topic. Default: 1; with "
+        "--keep-partitions, as many as the source has.",
     ),
 ]
 ImportPartitions = Annotated[
@@ -128,7 +134,7 @@ ImportPartitions = Annotated[
         "--partitions",
         metavar="N",
         min=1,
-        help="With --create: the number of partitions of the new topic. Default: 1. With "
+        help="With --create: the number of partitions of a new topic. Default: 1. With "
         "--keep-partitions, give at least as many as the files have.",
     ),
 ]
@@ -143,15 +149,15 @@ StagingBucket = Annotated[
     str | None,
     typer.Option(
         metavar="BUCKET",
-        help="With --endpoint: the bucket in which the messages are staged before they are "
-        "published. Without it, all messages must fit into one request.",
+        help="With --endpoint: the bucket in which the messages are stored before they are "
+        "published. Default: none; then all messages must fit into one request (16 MiB).",
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
-    """The options that all jobs share."""
+    """The options of a job for Spark and the store."""
 
     master: str | None = None
     remote: str | None = None
@@ -164,8 +170,8 @@ class SparkOptions:
         return replace(self, s3_endpoint=url)
 
     def at(self, run: Invocation) -> SparkOptions:
-        """Returns the options with the URL of `--root` as the endpoint, unless an endpoint is
-        given."""
+        """Returns the options with the endpoint to use: the option `--endpoint`, else `--root` if
+        that is a URL, else none."""
         if self.endpoint is not None:
             return replace(self, ca_file=self.ca_file or run.ca_file)
         endpoint = run.place.endpoint

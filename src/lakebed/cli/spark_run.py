@@ -5,7 +5,7 @@
 If no node is given, a job that writes opens the store itself and serves it over S3 on loopback,
 with temporary access keys. If another process has the store open, the job writes through that
 process, but a job that needs buckets fails. Spark's log is a file in a scratch folder, which is
-removed unless the job fails.
+removed unless the job fails with an error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StoreAccess(Enum):
 class JobContext:
     """The Spark session, the store and the progress display that a job uses.
 
-    `s3` has the options of `lakebed.table` for the S3 endpoint.
+    `s3` has the options of `lakebed.table` for the S3 endpoint; it is empty if the job uses none.
     """
 
     spark: SparkSession
@@ -82,7 +82,8 @@ def run_job(
 ) -> None:
     """Runs a job and prints its report.
 
-    `check` is called before anything is started, so that a wrong argument fails early.
+    `check` is called before anything is started, so that a wrong argument fails early. Exits with
+    code 65 if the report is not good, or with 130 if the job was ended by an interrupt.
     """
     require_spark()
     options = options.at(run)
@@ -186,8 +187,8 @@ def require_spark() -> None:
 
 
 def backend_of_options(run: Invocation, options: SparkOptions) -> Backend:
-    """Returns the backend that the workers use: the endpoint with access keys, or the files of the
-    root."""
+    """Returns the backend through which workers access the store: the endpoint with its access key,
+    or the files of the root."""
     from lakebed.spark.backends import BACKEND_OPTIONS, backend_of
     from lakebed.spark.options import Options
 
@@ -220,7 +221,7 @@ def _session(options: SparkOptions, settings: dict[str, str], scratch: Path) -> 
 
 @contextmanager
 def _s3(run: Invocation, options: SparkOptions, needs: StoreAccess) -> Iterator[dict[str, str]]:
-    """Yields the options of the S3 endpoint; an empty dict if the job does not use one."""
+    """Yields the options of the S3 endpoint; an empty dict if the job uses none."""
     if options.s3_endpoint is not None:
         yield _given_s3(options.s3_endpoint, options.ca_file)
         return
@@ -266,9 +267,9 @@ def _locked(root: Path, needs: StoreAccess) -> Locked:
 
 
 def _given_s3(url: str, ca_file: Path | None) -> dict[str, str]:
-    """Returns the options of a given S3 endpoint.
+    """Returns the options of the S3 endpoint at `url`.
 
-    The access keys are read from the environment here, and sent to the workers.
+    The access key is read from the environment of this process, and sent to the workers.
     """
     from lakebed.spark.options import Options
     from lakebed.spark.tables.location import PLACE_OPTIONS, table_location

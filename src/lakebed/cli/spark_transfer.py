@@ -154,8 +154,8 @@ def export(
         bool,
         typer.Option(
             "--overwrite",
-            help="Delete the files of an earlier export first; fail if there are other files. "
-            "Default: fail if the target has files.",
+            help="Delete the files of an earlier export first; fail if the target has other files. "
+            "Default: fail if the target has any files.",
         ),
     ] = False,
     compression: Annotated[
@@ -168,8 +168,8 @@ def export(
         str,
         typer.Option(
             metavar="SIZE",
-            help="The approximate maximum amount of data per file, as stored in the topic. Files "
-            "are smaller if that lets all cores work.",
+            help="About how much data of the topic goes into one file, at most. Files are smaller "
+            "if that lets all cores work.",
         ),
     ] = "64MiB",
     master: Master = None,
@@ -181,8 +181,9 @@ def export(
 ) -> None:
     """Write messages as Parquet files.
 
-    The columns are topic, partition, offset, timestamp, key, value and headers. All workers must be
-    able to access the folder. An empty file named _SUCCESS is written after all other files.
+    The columns are topic, partition, offset, timestamp, key, value and headers. If FILES is a
+    folder, all workers must be able to access it. An empty file named _SUCCESS is written after all
+    other files.
 
     \b
     Examples:
@@ -241,9 +242,9 @@ def import_(
 ) -> None:
     """Publish messages from Parquet files. Each partition gets all its messages or none.
 
-    The columns are value and, optionally, key, timestamp, headers and partition. The files of an
-    export can be imported as they are; with --keep-partitions, the messages of each partition keep
-    their order.
+    The files need the column value, and may have key, timestamp, headers and partition; topic and
+    offset are ignored. So the files of an export can be imported as they are; with
+    --keep-partitions, the messages of each partition keep their order.
 
     \b
     Examples:

@@ -13,8 +13,7 @@ from lakebed.cli.values import size_text
 
 
 class TerminalWatcher:
-    """A `Watcher` that shows progress on a terminal. Thread-safe; it holds its lock while it
-    draws."""
+    """A `Watcher` that shows progress on a terminal. Thread-safe: a lock is held while it draws."""
 
     def __init__(self, output: Output, *, runner: Runner, stream: TextIO | None = None) -> None:
         """Draws to `stream`, by default to standard error, if that is a terminal."""

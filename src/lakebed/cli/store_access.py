@@ -26,9 +26,9 @@ def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
 
 
 def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
-    """Opens the files of a store read-only, for `what`: a command or option that needs them.
+    """Opens the files of the store read-only, for `what`: a command or option that needs them.
 
-    Raises `Usage` if the store is at a URL.
+    Raises `Usage` if the store is at a URL, and `NotFound` if its folder does not exist.
     """
     from lakebed.store.read_only import ReadOnlyStore
 
@@ -37,9 +37,10 @@ def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
 
 @contextmanager
 def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
-    """Opens the store for writing.
+    """Opens the store for writing. Does not open or create the log.
 
-    Raises `NotFound`, and changes nothing, if the log does not exist, unless `create` is set.
+    Without `create`, raises `NotFound` and changes nothing if the log does not exist. With
+    `create`, makes the root of the store if it does not exist.
     """
     from lakebed.aof.paths import check_log_name
 
@@ -63,9 +64,9 @@ def require_log(store: ReadableStore, log: str) -> None:
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Silences a logger, because the command reports the same information itself.
+    """Silences a logger within the block, because the command reports the same facts itself.
 
-    The warning that the kernels are not compiled is still printed.
+    Critical messages, and the warning that the kernels are not compiled, are still printed.
     """
     import logging
 
@@ -82,7 +83,8 @@ def quiet(name: str) -> Iterator[None]:
 
 @contextmanager
 def reaching_tier2(log: str) -> Iterator[None]:
-    """Adds advice to errors of Tier 2, and silences the logger of its retries."""
+    """Adds advice to errors of Tier 2 that are raised in the block, and silences the logger of the
+    tiers there."""
     from lakebed.aof.tiers.errors import Tier2Error
 
     with quiet("lakebed.aof.tiers"):
@@ -101,7 +103,8 @@ def advised(error: Exception, log: str) -> Exception:
     if isinstance(error, Unauthorised):
         advice = (
             "Tier 2 refuses access: fix the credentials ([aof_tier2], AWS_…) or the permissions "
-            f"of its folder, then run lakebed aof retry-upload {log}"
+            "of its folder, and try again; if an upload had failed, then run lakebed aof "
+            f"retry-upload {log}"
         )
     elif isinstance(error, Missing):
         advice = f"Tier 2 has no such object: run lakebed aof repair {log} --tier2"

@@ -40,7 +40,7 @@ def create(
     partitions: Annotated[int, typer.Option(metavar="N", help="The number of partitions.")] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Set a setting of the topic; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="Set this setting of the topic; may be repeated."),
     ] = None,
 ) -> None:
     """Create a topic. Its number of partitions cannot be changed later.
@@ -138,7 +138,8 @@ def configure(
 ) -> None:
     """Change settings of a topic.
 
-    A program that has the topic open uses them once it has opened the store again.
+    A program that has the topic open uses the new settings only after it has opened the store
+    again.
 
     \b
     Examples:
@@ -186,7 +187,7 @@ app.command()(topic_checks.repair)
 
 
 def _setting_text(value: object) -> str:
-    """Formats a value as `lakebed topic configure` takes it."""
+    """Formats the value of a setting as the user writes it for `lakebed topic configure`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lakebed.api.surface import PendingAppend, Topic
 
 Reopen = Callable[[LakebedError], "Topic"]
-"""Opens the topic again after its process stopped responding, or raises the given error."""
+"""Opens the topic again after the process that served it stopped responding, or raises the given
+error."""
 
 _PENDING_MAX = 64  # appends
 _MESSAGES_MAX = 100_000  # of an append
@@ -62,7 +63,7 @@ class TopicAppender:
 
     @property
     def count(self) -> int:
-        """The number of acknowledged messages."""
+        """The number of messages that are known to be acknowledged."""
         return sum(partition.messages for partition in self.partitions.values())
 
     def append(self, messages: Messages) -> None:
@@ -78,7 +79,7 @@ class TopicAppender:
             self._wait()
 
     def count_rest(self) -> None:
-        """After a failed append, adds the other acknowledged appends to the counts."""
+        """After an append failed, counts the other appends that are already acknowledged."""
         done = [future for future in self._pending if future.done()]
         self._pending = deque(future for future in done if future.exception() is None)
         self.finish()
@@ -100,7 +101,11 @@ class TopicAppender:
             yield from self._topic.append_keyed(zip(keys, values, strict=True), ack=self._ack)
 
     def _by_partition(self, messages: Messages) -> list[tuple[int, Messages]]:
-        """Divides messages by partition, as the topic would."""
+        """Divides messages by partition, as the topic does.
+
+        All go to the partition that was given, else by their keys, else to the next partition in
+        turn.
+        """
         keys, values = messages
         count = self._topic.partition_count
         if self._partition is not None:
@@ -116,7 +121,10 @@ class TopicAppender:
         return [(number, Messages(*part)) for number, part in sorted(parts.items())]
 
     def _parts(self, messages: Messages) -> Iterator[Messages]:
-        """Splits messages into appends that are small enough for the topic."""
+        """Splits messages into appends that are small enough for the topic.
+
+        A single message is never split.
+        """
         keys, values = messages
         size = len(values) * (RECORD_OVERHEAD + _KEY_OVERHEAD)
         size += sum(len(value or b"") for value in values) + sum(map(len, keys or ()))
@@ -144,9 +152,9 @@ class NumberedAppends:
     """Appends to a topic that another process has open, one append at a time, as an idempotent
     producer.
 
-    If that process ends, the store is opened here, or by a third process. An append whose response
-    was lost is then repeated; the producer's sequence numbers identify messages that were already
-    stored, so that they are stored only once. Not thread-safe.
+    If that process ends, `reopen` opens the topic again, and the last append is repeated if its
+    response was lost. The producer's sequence numbers identify messages that were already stored,
+    so that they are stored only once. Not thread-safe.
     """
 
     def __init__(self, topic: Topic, reopen: Reopen) -> None:
@@ -169,7 +177,8 @@ class NumberedAppends:
         return future
 
     def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
-        """Sends an append. Raises `Unreachable` if there was no response."""
+        """Sends an append. Raises `Unreachable` if there was no response; other errors are in the
+        returned future."""
         from lakebed.api.problems import Unreachable
 
         future = self._topic.partition(partition).append_batch(
@@ -185,7 +194,7 @@ class NumberedAppends:
 
 
 def message_bytes_max(config: TopicConfig, *, has_keys: bool) -> int:
-    """Returns the maximum size of a message's key and value together."""
+    """Returns the maximum size in bytes of the key and the value of a message together."""
     headers_bytes = _KEY_OVERHEAD if has_keys else 0
     by_request = config.request_bytes_max - RECORD_OVERHEAD
     return min(config.message_bytes_max, by_request) - headers_bytes

@@ -26,9 +26,9 @@ YesOption = Annotated[
 
 @contextmanager
 def open_topic_to_write(run: Invocation, topic: str) -> Iterator[Store]:
-    """Opens the store for writing if the topic exists, damaged or not.
+    """Opens the store for writing. Does not open the topic, which may be damaged.
 
-    Otherwise raises `NotFound` and changes nothing.
+    If there is no such topic, raises `NotFound` instead, and changes nothing.
     """
     require_topic(run, topic)
     with run.place.writing() as store:
@@ -36,8 +36,8 @@ def open_topic_to_write(run: Invocation, topic: str) -> Iterator[Store]:
 
 
 def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
-    """Raises `NotFound`, with `advice` at the end, if there is no such topic. Does not open the
-    topic."""
+    """Raises `NotFound` if there is no such topic. `advice` is added to the message. Does not open
+    the topic."""
     from lakebed.base.errors import NotFound
     from lakebed.keratin.paths import check_topic_name
 
@@ -56,7 +56,8 @@ def require_yes(yes: bool, *, what: str) -> None:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
-    """Parses settings of a topic, each `name=value`. Raises `BadConfig` if one is not valid."""
+    """Parses settings of a topic, each `name=value`. Raises `BadConfig` if a setting is not valid,
+    or is given twice."""
     from lakebed.base.config import field_names, read_text, unknown
     from lakebed.base.errors import BadConfig
     from lakebed.base.units import shown
@@ -77,5 +78,5 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
 
 
 def text_bytes(text: str) -> bytes:
-    """Returns the bytes of a command-line argument, including bytes that are not valid UTF-8."""
+    """Returns the bytes that the user gave for an argument, even if they are not valid UTF-8."""
     return text.encode("utf-8", "surrogateescape")

@@ -36,8 +36,8 @@ TOPIC_REPAIR = (
 def verify(context: typer.Context, topic: TopicName) -> None:
     """Verify every record of every partition of a topic, and the indexes and manifests.
 
-    The exit code is 65 if anything is torn, corrupt or inconsistent. Works while another process
-    writes.
+    The exit code is 65 if anything is torn, corrupt or inconsistent, or if a recorded loss of the
+    topic is not acknowledged. Works while another process writes.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def repair(
 
     Undamaged messages keep their offsets. Losses are recorded, and readers stop at a loss until you
     acknowledge it with lakebed damage acknowledge. If topic.json is lost or damaged, it is written
-    again, with default settings and all partitions up to the last one that has a folder.
+    again, with default settings and all partitions up to the last partition that has a folder.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """`lakebed topic consume`: prints messages from any position, or through a consumer group.
 
 Without a group it takes no lock and works while another process writes. With a group it also
-writes, so it opens the store, or asks the process that has it open.
+writes, so it opens the store, or works through the process that has it open.
 """
 
 from __future__ import annotations
@@ -81,21 +81,22 @@ SeparatorOption = Annotated[
 ]
 NullOption = Annotated[
     str,
-    typer.Option(metavar="TEXT", help="Print TEXT in place of the value if a message has none."),
+    typer.Option(metavar="TEXT", help="Print TEXT for a message that has no value."),
 ]
 ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="offsets|times",
-        help="Print this field and a tab before each message: its offset or its time; may be "
-        "repeated.",
+        help="Print this field and a tab before each message: its PARTITION:OFFSET or its time (ms "
+        "since 1970); may be repeated.",
     ),
 ]
 SkipOption = Annotated[
     bool,
     typer.Option(
         "--skip-damage",
-        help="Skip and report damaged messages. If there are any, the exit code is 65.",
+        help="Skip and report damaged messages; the exit code is 65 if any were skipped. Default: "
+        "fail at the first. Messages that arrive while the command runs are never skipped.",
     ),
 ]
 
@@ -116,7 +117,7 @@ class Selection:
 
 
 class CountedPrinter:
-    """Prints messages until `count_max` were printed."""
+    """Prints messages until `count_max` messages were printed; None means no limit."""
 
     def __init__(self, printer: MessagePrinter, count_max: int | None) -> None:
         self._printer = printer
@@ -225,7 +226,7 @@ def _consume(
     *,
     skip_damage: bool,
 ) -> bool:
-    """Prints the selected messages. Returns False if damaged messages were skipped."""
+    """Prints the selected messages. Returns whether none of them was skipped as damaged."""
     skipped: list[str] = []
 
     def note(place: SkippedRange) -> None:
@@ -249,7 +250,7 @@ def _consume(
 
 
 def _starts(topic: ReadableTopic, selection: Selection) -> dict[int, int]:
-    """Returns the offset to start at, by partition."""
+    """Returns the offset to start at in each selected partition, by partition number."""
     from lakebed.base.errors import InputError
 
     numbers: Iterable[int] = range(topic.partition_count)
@@ -326,7 +327,7 @@ def _print_leased(
                 output.flush()
         except BaseException:
             # The messages may not have been printed: give them to the next consumer immediately.
-            group.nack_all(leased)
+            group.give_back(leased)
             raise
         group.ack_all(leased)
         left = None if left is None else left - len(leased)

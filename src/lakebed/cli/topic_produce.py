@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakebed.cli.places import Reopen
     from lakebed.cli.topic_appender import TopicAppender
 
-_RETRY_S = 1.0  # before checking which process has the store open now
+_RETRY_S = 1.0  # how long a call is retried before looking for a new process with the store
 
 SeparatorOption = Annotated[
     str | None,
@@ -41,8 +41,8 @@ PartitionOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Append to this partition. Default: choose it by the key; without keys, batches of "
-        "lines go to the partitions in turn.",
+        help="Append to this partition. Default: choose the partition by the key; without keys, "
+        "batches of lines go to the partitions in turn.",
     ),
 ]
 AckOption = Annotated[
@@ -72,7 +72,7 @@ def produce(
 
     Newlines are removed. Without --key-separator, an empty line is an empty message. At a line that
     is too long for a message, or that lacks the key separator, the command ends with an error that
-    names the line; the messages before it are kept.
+    names the line; the messages before that line are kept.
 
     \b
     Examples:
@@ -153,4 +153,4 @@ APPENDED = (
     Column("first_offset", lambda numbered: numbered[1].first_offset),
     Column("last_offset", lambda numbered: numbered[1].last_offset),
 )
-"""The members of a row: a partition's number and its `PartitionCount`."""
+"""The JSON members of a row, which is a partition's number and its `PartitionCount`."""

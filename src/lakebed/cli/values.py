@@ -11,7 +11,7 @@ from lakebed.base.units import KIB, VALUE_MAX, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NS_DIGITS_MAX = 19
-_MS_DIGITS_MAX = 15  # more would be another unit
+_MS_DIGITS_MAX = 15  # a longer number is probably in another unit
 
 
 def parse_moment_ns(text: str) -> int:
@@ -89,7 +89,8 @@ def _is_number(text: str, digits_max: int) -> bool:
 
 
 def _parse_iso_ns(text: str, *, unit: str) -> int:
-    """Parses ISO 8601 text. Returns -1 for a time that cannot be stored."""
+    """Parses ISO 8601 text (UTC by default). Returns ns since 1970, or -1 if that overflows in
+    Python's arithmetic."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -19,7 +19,7 @@ Endpoint = Annotated[
     str,
     typer.Option(
         metavar="URL",
-        help="For s3://: the URL of the S3 service. Default: $AWS_ENDPOINT_URL, else AWS.",
+        help="For s3://: the URL of the S3 service. Default: $AWS_ENDPOINT_URL, or AWS itself.",
     ),
 ]
 Region = Annotated[
@@ -29,7 +29,7 @@ Region = Annotated[
 AllowHttp = Annotated[
     bool,
     typer.Option(
-        "--allow-http", help="Allow an http:// endpoint (without TLS) on another machine."
+        "--allow-http", help="For s3://: allow an http:// URL (without TLS) of another machine."
     ),
 ]
 SnapshotId = Annotated[
@@ -46,7 +46,7 @@ SnapshotId = Annotated[
 @contextmanager
 def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) -> Iterator[Vault]:
     """Opens a vault: a folder, or `s3://bucket/prefix` with the credentials in the `AWS_…`
-    variables."""
+    variables. Creates nothing."""
     from lakebed.aof.tiers.obstore_store import S3Options
     from lakebed.base.errors import InputError
     from lakebed.base.runner import ThreadRunner

@@ -32,15 +32,17 @@ def verify(
         bool,
         typer.Option(
             "--mark",
-            help="Mark damaged objects in the store, and remove marks from undamaged ones.",
+            help="Mark damaged objects in the store, and remove marks from undamaged objects.",
         ),
     ] = False,
 ) -> None:
     """Verify the whole store: logs in all tiers, topics, groups, objects and access keys.
 
     Reads the data and compares it with its checksums. The exit code is 65 if anything is torn,
-    corrupt or missing, if a recorded loss is not acknowledged, or if a part of the store could not
-    be checked. Works while another process writes. Changes nothing, unless --mark is given.
+    corrupt or missing, if a recorded loss is not acknowledged, or if a part of the store other than
+    Tier 2 could not be checked. Otherwise it is 75 if Tier 2 is not available, 77 if Tier 2 refuses
+    access, and with --mark also not 0 if a mark could not be changed. Works while another process
+    writes. Changes nothing, unless --mark is given.
 
     \b
     Examples:
@@ -50,28 +52,31 @@ def verify(
         lakebed verify --no-tier2
     """
     from lakebed.base.errors import LakebedError
+    from lakebed.store.damage_marks import MarkReport
     from lakebed.store.store_check_lines import mark_lines, report_lines
 
     run = invocation(context)
     with quiet("lakebed"), open_to_read(run) as store, Progress("verify") as progress:
         report = store.maintenance.verify_store(tier2=tier2, progress=progress.update)
     parts: list[Part] = [Text(*report_lines(report))]
-    failure = None
+    marks, failure = MarkReport(), None
     if mark:
         try:
             marks = _mark(run, report)
             parts = [Text(*mark_lines(marks)), *parts, Value("marked", marks.marked)]
         except LakebedError as error:  # the findings are reported first
-            failure = str(error)
-            parts.append(Value("mark_failure", failure))
+            failure = error
+            parts.append(Value("mark_failure", str(failure)))
     run.output.show(*_parts(report), *parts)
     if failure is not None:
         run.output.note(f"damaged objects were not marked: {failure}")
-    if report.problem_count or report.unchecked:
+    if report.problem_count or report.unchecked or marks.failed:
         raise typer.Exit(DAMAGED_EXIT_CODE)
     for log in report.logs:
         if log.unreached is not None:
             raise advised(log.unreached, log.name)
+    if failure is not None:
+        raise typer.Exit(failure.exit_code)
 
 
 def _mark(run: Invocation, report: StoreReport) -> MarkReport:

@@ -57,7 +57,7 @@ class Address:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        """Returns the socket path, or host and port, for error messages. Contains no secret."""
+        """Returns the path of the socket, or the host and the port. The text contains no secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.path or f"{host}:{self.port}"
 
@@ -67,7 +67,7 @@ class Address:
 
 
 def is_url(address: PathLike) -> bool:
-    """Returns whether the address is a URL and not a root folder."""
+    """Returns whether the address is a URL; otherwise it is the path of a root folder."""
     return isinstance(address, str) and "://" in address
 
 
@@ -80,7 +80,8 @@ def address_of(
     context: ssl.SSLContext | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Address:
-    """Parses an address. Raises `InputError` if it is not valid.
+    """Returns the address of a store, given its URL or its root folder. Raises `InputError` if the
+    URL or another argument is not valid.
 
     `ca_file` is a file with the certificates to trust; `context` is a complete TLS context. At most
     one of them may be given, and only for `https`.

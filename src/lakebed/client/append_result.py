@@ -16,17 +16,17 @@ class AppendResult:
 
     def __init__(self, outcome: Appended | LakebedError, *, partition: int) -> None:
         self._outcome = outcome
-        self.partition = partition  # that the messages went to
+        self.partition = partition  # the number of the partition that the messages were sent to
 
     def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - always done
-        """Returns the offset of the first message and the number of messages, or raises the
-        error."""
+        """Returns the offset of the first message and the number of messages; raises the error if
+        the append failed. Never waits."""
         if isinstance(self._outcome, LakebedError):
             raise self._outcome
         return self._outcome
 
     def wait(self, timeout: float | None = None) -> Appended:
-        """The same as `result`."""
+        """Returns or raises the same as `result`."""
         return self.result(timeout)
 
     def done(self) -> bool:

@@ -2,9 +2,10 @@
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
 the client relies on TCP and TLS and does not verify them again. A read returns the bytes of the
-version that `get` found, even if the key has a newer version by then. If that was a null version,
-as in a bucket without versioning, and it was replaced since, the read raises `Busy`; it never
-returns a mixture of old and new.
+version that `get` found, even if the key has a newer version by then, and never a mixture of two
+versions. Unlike an embedded reader, which later writes do not affect, a read raises `NoSuchVersion`
+if that version was removed before the read began. In a bucket without versioning, each write
+removes the previous version.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from lakebed.api import media
 from lakebed.api import objects as wire
 from lakebed.api.problems import Unreachable, error_of
-from lakebed.base.errors import Busy, InputError, LakebedError
-from lakebed.base.units import MIB
+from lakebed.base.errors import InputError, LakebedError
+from lakebed.base.units import MIB, shown
 from lakebed.client.caller import Caller
 from lakebed.client.connection import Body, Pieces
 from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.body import Source, pieces_of
+from lakebed.seglake.errors import BadRange, MethodNotAllowed, NoSuchVersion
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
@@ -37,11 +39,14 @@ from lakebed.seglake.model import (
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.seglake.ranges import ByteRange
 
-HELD_BYTES_MAX = 1 * MIB  # of a body that is kept in memory, to be sent again
+HELD_BYTES_MAX = 1 * MIB  # a file or iterable up to this size is read into memory before it is sent
 
 
 class RemoteObject:
-    """One version of an object, or a byte range of it. It can be iterated several times."""
+    """One version of an object, or a byte range of it. It can be iterated several times.
+
+    Each iteration raises `NoSuchVersion` if the version was removed or replaced before it began.
+    """
 
     def __init__(self, caller: Caller, info: ObjectInfo, *, start: int, end: int) -> None:
         self.info = info
@@ -53,32 +58,41 @@ class RemoteObject:
         return self.end - self.start
 
     def __iter__(self) -> Iterator[memoryview]:
-        if self.start >= self.end:
+        end = min(self.end, self.info.size)
+        if self.start >= end:
             return
         names = {"bucket": self.info.bucket, "key": self.info.key}
         version_id = self.info.shown_version_id
-        query = wire.GetQuery(version_id=version_id, first=self.start, last=self.end - 1)
-        left = len(self)
-        with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
-            if headers.get("lakebed-version-id") != self.info.version_id:
-                raise Busy(
-                    f"{self.info.key}: the object was replaced while it was read; read it again"
-                )
-            for piece in pieces:
-                left -= len(piece)
-                yield memoryview(piece)
+        query = wire.GetQuery(version_id=version_id, first=self.start, last=end - 1)
+        left = end - self.start
+        try:
+            with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
+                if headers.get("lakebed-version-id") != self.info.version_id:
+                    raise self._replaced()
+                for piece in pieces:
+                    left -= len(piece)
+                    yield memoryview(piece)
+        except (BadRange, MethodNotAllowed):  # the new null version is shorter, or a delete marker
+            raise self._replaced() from None
         if left:
             raise Unreachable(
                 f"{self.info.key}: the response ended {left} bytes early; read the object again"
             )
 
     def between(self, start: int, end: int) -> RemoteObject:
-        """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
+        """Returns the byte range `[start, end)` of the same version, to be read in the same way.
+        The positions count from the start of the whole object."""
         return RemoteObject(self._caller, self.info, start=start, end=end)
 
     def read(self) -> bytes:
         """Returns all bytes of this object or range."""
         return b"".join(self)
+
+    def _replaced(self) -> NoSuchVersion:
+        return NoSuchVersion(
+            f"{self.info.bucket}/{shown(self.info.key)}: this version was replaced after it was "
+            "opened; open the object again"
+        )
 
 
 class RemoteBucket:
@@ -103,14 +117,14 @@ class RemoteBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> RemoteObject:
-        """Opens an object, or a byte range of it. Iterating over the result yields the bytes in
-        pieces."""
+        """Opens the current version of an object, or version `version_id`. Iterating over the
+        result yields the bytes in pieces; with `byte_range`, only those of the range."""
         info = self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
         return RemoteObject(self._caller, info, start=start, end=end)
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Returns all bytes of an object."""
+        """Returns all bytes of the current version of an object, or of version `version_id`."""
         query = wire.GetQuery(version_id=version_id)
         with self._caller.stream(wire.GET_OBJECT, self._of(key), query=query) as (_, pieces):
             return b"".join(pieces)
@@ -127,9 +141,11 @@ class RemoteBucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page of objects and common prefixes: up to `max_keys` of both together.
+        """Lists one page of objects and common prefixes that sort after `after`: up to `max_keys`
+        of both together.
 
-        A `max_keys` above 1,000 counts as 1,000.
+        A common prefix is the part of a key up to the first `delimiter` after `prefix`; the keys
+        that share it are not listed themselves. A `max_keys` above 1,000 counts as 1,000.
         """
         count_max = min(max_keys, wire.KEYS_MAX)
         query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=count_max)
@@ -150,9 +166,10 @@ class RemoteBucket:
         """Stores an object from bytes, a file or an iterable of bytes, of any size, with bounded
         memory.
 
-        `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
-        if the current object has that ETag. Otherwise raises `PreconditionFailed`, or `NoSuchKey`
-        if there is no current object.
+        With `if_none_match="*"`, stores the object only if the key has no object yet; with
+        `if_match=etag`, only if it replaces the object with that ETag. If the condition is not met,
+        raises `PreconditionFailed`; with `if_match`, raises `NoSuchKey` if the key has no object.
+        If `content` is given, `content_type` and `metadata` are ignored.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -173,10 +190,11 @@ class RemoteBucket:
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Deletes an object. In a versioned bucket this adds a delete marker and keeps the
-        versions.
+        """Hides an object with a delete marker; with `version_id`, permanently removes that version
+        instead.
 
-        With `version_id`, removes that version permanently.
+        In a bucket whose versioning was never enabled, the object itself is removed. `if_match` is
+        a condition on the current object, as in `put`.
         """
         query = wire.DeleteQuery(version_id=version_id, if_match=if_match)
         return self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
@@ -184,7 +202,8 @@ class RemoteBucket:
     def delete_many(
         self, keys: Iterable[str | ObjectToDelete]
     ) -> builtins.list[Deleted | LakebedError]:
-        """Deletes any number of objects; each has its own result or error."""
+        """Deletes any number of objects, each independently of the others. Returns the result or
+        the error for each, in the order of `keys`."""
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         if any(target.condition.if_none_match is not None for target in objects):
             raise InputError(
@@ -220,10 +239,12 @@ class RemoteBucket:
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copies an object to another key or bucket. The copy shares the stored bytes of the
-        original.
+        """Copies an object to the key `target` of `bucket`, by default of the same bucket. The copy
+        shares the stored bytes of the original.
 
-        `if_match` and `if_none_match` are conditions on the target, as in `put`.
+        By default the current version is copied; `version_id` names another. `content` replaces the
+        headers and metadata of the original, which are copied by default. `if_match` and
+        `if_none_match` are conditions on the target, as in `put`.
         """
         body = wire.CopyObject(
             target=target,
@@ -246,8 +267,9 @@ class RemoteBucket:
     ) -> Page[ListedVersion]:
         """Lists one page of versions, delete markers and common prefixes.
 
-        The page begins after `key_marker` and `version_id_marker`: the `next_marker` and `next_id`
-        of the previous page.
+        The page begins after `key_marker` and `version_id_marker`, which are the `next_marker` and
+        `next_id` of the previous page. By default, returns the first page. A `max_keys` above 1,000
+        counts as 1,000.
         """
         query = wire.VersionsQuery(
             prefix=prefix,
@@ -259,8 +281,8 @@ class RemoteBucket:
         return self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers, sorted by key, and for each key newest
-        first."""
+        """Iterates over all versions and delete markers of the keys that begin with `prefix`:
+        sorted by key, and for each key newest first."""
         stored = RemoteStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""
         while True:
@@ -288,9 +310,10 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """Returns the body to send: `Pieces` for a large file or iterable, otherwise bytes.
+    """Returns the body to send: `Pieces` for a file or iterable of more than `HELD_BYTES_MAX`
+    bytes, otherwise bytes.
 
-    Bytes can be sent again if the server was not ready; `Pieces` cannot.
+    Bytes can be sent again if the server was not ready; `Pieces` cannot once they are partly read.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B")

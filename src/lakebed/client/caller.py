@@ -53,7 +53,7 @@ NONE: Names = {}
 
 
 class Answer(NamedTuple):
-    """A successful response."""
+    """A successful response with its whole body."""
 
     headers: Mapping[str, str]  # by lower-case name
     body: bytes | bytearray
@@ -130,9 +130,10 @@ class Caller:
     ) -> Result:
         """Calls an operation and returns its result.
 
-        `wait_s` is how long the server itself may wait before it responds. `busy_s`, if shorter
-        than `retry_s`, limits how long the call is retried while the server is busy.
-        `is_repeatable` overrides the value that the operation declares.
+        `names` are the names in the path of the operation, such as that of a topic. `wait_s` is how
+        long the server itself may wait before it responds. `busy_s`, if shorter than `retry_s`,
+        limits how long the call is retried while the server is busy. `is_repeatable` states whether
+        the call may run twice; by default, the operation declares it.
         """
         answer = self.ask(
             operation,
@@ -167,7 +168,7 @@ class Caller:
         busy_s: float | None = None,
         interruption: Interruption | None = None,
     ) -> Answer:
-        """Calls an operation and returns the raw response."""
+        """Calls an operation and returns the raw response. The arguments are those of `call`."""
         request = self._request(operation, names, query, body, body_media, wait_s)
         interruption = interruption or Interruption()
 
@@ -186,8 +187,8 @@ class Caller:
     def stream(
         self, operation: Operation[object], names: Names = NONE, *, query: Struct | None = None
     ) -> Iterator[Streamed]:
-        """Yields the response, whose body is read in pieces. The call is retried only before the
-        first piece."""
+        """Calls an operation and yields the response, whose body is read in pieces. The call is
+        not retried after the body has begun."""
         request = self._request(operation, names, query, b"", media.BYTES, 0.0)
         with ExitStack() as stack:
 
@@ -211,8 +212,8 @@ class Caller:
         return Connection(connect(self.address, timeout_s=min(CONNECT_S, self._answer_s)))
 
     def _begin(self, connection: Connection, request: Request) -> Head:
-        """Sends the request and returns the head of a successful response. Raises `_Refusal`
-        otherwise."""
+        """Sends the request and returns the head of the response. Raises `_Refusal` if the server
+        responds with an error."""
         head = connection.ask(self._head(request), request.body, timeout_s=request.timeout_s)
         if head.status == request.operation.status or head.status in (200, 206):
             return head
@@ -309,11 +310,11 @@ class Caller:
         return f"{self.address}: {failure}" if failure.is_sent else str(failure)
 
     def _refused(self, request: Request, refusal: _Refusal, *, is_doubtful: bool) -> LakebedError:
-        """Returns the error to raise for a refused call.
+        """Returns the error to raise for a call whose last attempt the server refused.
 
-        The refusal means that the last attempt did nothing. If the response to an earlier attempt
-        was lost, that attempt may have run: instead of an error that allows a retry, the result is
-        then `Unreachable`, unless the call is a GET.
+        Usually this is the server's error. But if the response to an earlier attempt was lost, that
+        attempt may have run. Then an error that only means that the last attempt was not run, such
+        as `Busy`, is replaced with `Unreachable`, unless the call is a GET.
         """
         error = refusal.error
         is_retryable = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)
@@ -331,7 +332,8 @@ def _unreachable(request: Request, why: str, *, is_doubtful: bool) -> Unreachabl
 
 
 def target_of(operation: Operation[object], names: Names, query: Struct | None) -> str:
-    """Returns the path and the query of a request."""
+    """Returns the path and the query of a request. Raises `BadName` if a name is empty, or if a
+    name or query parameter cannot be encoded."""
     path = operation.path
     try:
         for name, value in names.items():
@@ -349,7 +351,7 @@ def target_of(operation: Operation[object], names: Names, query: Struct | None) 
 
 
 def _query_text(query: Struct) -> str:
-    """Encodes the fields of a query that differ from their defaults."""
+    """Encodes the fields of a query that are not None and differ from their defaults."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(query)}
     parameters = []
     for name, value in msgspec.structs.asdict(query).items():
@@ -392,7 +394,7 @@ def _problem_of(head: Head, data: bytes | bytearray) -> LakebedError:
     text = shown(bytes(data[:200]).decode("utf-8", "replace"))
     if head.status in REFUSALS:
         return Busy(f"the server accepts no calls now: status {head.status}, {text}")
-    return BadAnswer(f"the server is not a store: status {head.status}, {text}")
+    return BadAnswer(f"the response is not from a Lakebed store: status {head.status}, {text}")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> int:

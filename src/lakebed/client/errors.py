@@ -6,14 +6,13 @@ from lakebed.base.errors import LakebedError
 
 
 class BadAnswer(LakebedError):
-    """The response is not from a Lakebed server of this version.
-
-    The outcome of the call is unknown.
+    """The response is not one that a Lakebed server of this version sends. The outcome of the call
+    is unknown.
     """
 
 
 class Failure(Exception):
-    """A request got no response. `Caller` reports it as `Unreachable`.
+    """A request got no complete response. `Caller` reports this as `Unreachable`.
 
     `is_sent`: whether the server may have received the request. `heals`: whether a retry may
     succeed.

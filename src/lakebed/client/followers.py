@@ -1,8 +1,8 @@
 """Follows remote partitions and topics by long polls. Each poll fetches one page.
 
 As in `lakebed.base.follower`, no message is lost, repeated or reordered; if retention removes
-messages before they were returned, the follower raises an error. `close` ends a wait that is in
-progress.
+messages before the follower has fetched them, the follower raises an error. `close` ends a wait
+that is in progress.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MS_PER_S = 1000
 
 
 class PollingIterator(BatchIterator[Item, Taken, Position]):
-    """An iterator that waits for new items by repeated long polls of limited duration."""
+    """An iterator that waits for new items by repeated long polls: calls that wait on the server
+    until there is an item, for a limited time."""
 
     def __init__(self, clock: Clock, position: Position) -> None:
         super().__init__(position)
@@ -41,8 +42,8 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
     @abstractmethod
     def poll(self, wait_ms: int, interruption: Interruption) -> Taken | None:
-        """Returns the next items; the next poll returns those after them. Returns None if none
-        arrive within `wait_ms`."""
+        """Returns the items after those that the previous poll returned, at least one. Returns None
+        if none arrive within `wait_ms`."""
 
     @property
     def is_closed(self) -> bool:
@@ -93,7 +94,8 @@ class RemoteTopicFollower:
     """Reads several partitions of a topic, and waits for new messages. For one thread.
 
     While no partition has messages, it polls one partition after the other, each for `MOMENT_MS`.
-    So a new message is returned after at most `MOMENT_MS` times the number of partitions.
+    So a new message is returned after about `MOMENT_MS` times the number of partitions at the
+    latest.
     """
 
     def __init__(self, followers: Mapping[int, PartitionFollower], *, clock: Clock) -> None:
@@ -104,12 +106,12 @@ class RemoteTopicFollower:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset from which each partition is read next, by partition number."""
+        """The offset of the next message to return from each partition, by partition number."""
         return {number: follower.position for number, follower in self._followers.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """Waits for the next messages, which are of one partition. Returns None if `timeout`
-        seconds pass first."""
+        """Waits for new messages, and returns some of one partition. Returns None if `timeout`
+        seconds pass first; by default, the wait has no limit."""
         waiting = LongWait(self._clock, timeout)
         idle = 0  # partitions polled in a row without messages
         while True:

@@ -4,8 +4,8 @@
 Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
 client verifies again. One page or batch is in memory at a time, or one whole segment if it has the
 interchange format. After a lost response, an append is not sent again, and the caller cannot know
-whether the records were appended. Retention does not
-wait for remote followers; pin the segments to keep them.
+whether the records were appended. Retention does not wait for remote followers; pin the segments to
+keep them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakebed.client.followers import BATCH_BYTES, PollingIterator
 from lakebed.client.long_wait import LongWait
 from lakebed.client.message_appender import as_bytes, milliseconds
 from lakebed.client.record_page import batches_of, records_of
-from lakebed.client.segment_range import SegmentRange, range_of
+from lakebed.client.segment_range import SegmentRange, fetch_range
 from lakebed.keratin.segment import Numbers
 
 PAGE_BYTES = 2 * MIB
@@ -66,10 +66,10 @@ class RemoteLog:
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record and returns its id without waiting. The record is durable after a
-        flush.
+        """Appends one record and returns its id. The record is durable after a flush.
 
-        If the append would have to wait, raises `WouldBlock`, which states for what.
+        The server does not wait: if the append would have to wait, raises `WouldBlock`, which
+        states the reason.
         """
         return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -80,10 +80,10 @@ class RemoteLog:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Appends many records without waiting. They are durable after a flush.
+        """Appends many records and returns their ids. The records are durable after a flush.
 
-        If an append would have to wait, raises `WouldBlock`, whose `record_ids` are the ids of the
-        records that were appended before.
+        The server does not wait: if the append would have to wait, raises `WouldBlock`, whose
+        `record_ids` are the ids of the first records, which were appended.
         """
         return self._append(payloads, ext_ids, timestamps, 0.0)
 
@@ -105,11 +105,11 @@ class RemoteLog:
     # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
-        """Waits until a record, or everything appended so far, is durable.
+        """Waits until the record `record_id` is durable, or by default all records appended so far.
 
-        After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
-        are still queued: flush again, and do not append them again. By default, the wait has no
-        limit.
+        If the server reports a `RetryError` (for example, the disk is full), or after an
+        `OutcomeUnknown` (the timeout passed), the records are still queued: flush again, and do not
+        append them again. By default, the wait has no limit.
         """
         number = None if record_id is None else int(record_id)
         waiting = LongWait(self._caller.runner.clock, timeout)
@@ -132,7 +132,7 @@ class RemoteLog:
                 return
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seals the active segment durably and returns it; None if it has no records.
+        """Seals the active segment durably and returns its description; None if it has no records.
 
         Raises `WouldBlock` if this takes longer than `timeout` seconds (default and maximum: 60).
         """
@@ -148,10 +148,11 @@ class RemoteLog:
         return self.describe().coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Raises the coordinator watermark, a number that the application chooses; a lower one is
-        ignored.
+        """Sets the coordinator watermark, a number that the application chooses and that only
+        rises: a lower number is ignored.
 
-        The watermark becomes durable with the next seal, and recovery restores it.
+        The watermark becomes durable when a segment is sealed or the log is closed, and is restored
+        when the log is opened.
         """
         body = wire.WatermarkBody(watermark=watermark)
         self._caller.call(wire.SET_WATERMARK, self._names, body=body)
@@ -165,7 +166,9 @@ class RemoteLog:
         for record in records_of(self._caller.call(wire.READ_RECORDS, self._names, query=query)):
             if record.record_id == record_id:
                 return record
-        raise NotFound(f"record {record_id}: no record begins there, or it is not durable yet")
+        raise NotFound(
+            f"{self.name}: there is no record {record_id}, or the record is not durable yet"
+        )
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
         """Iterates over the durable records of `[start, end)`, oldest first; by default over all of
@@ -206,8 +209,8 @@ class RemoteLog:
         return self._backward(page)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Returns the position of the first record at or after that time; the durable end if there
-        is none."""
+        """Returns the position of the first record whose timestamp is `timestamp_ns` or later; the
+        durable end if there is none."""
         query = wire.SeekQuery(timestamp_ns=timestamp_ns)
         return RecordId(self._caller.call(wire.SEEK_LOG, self._names, query=query).record_id)
 
@@ -222,12 +225,12 @@ class RemoteLog:
         return self._caller.call(wire.DESCRIBE_LOG, self._names)
 
     def segments(self) -> Sequence[SegmentInfo]:
-        """Lists all current segments, oldest first."""
+        """Lists all segments, oldest first."""
         return self.segments_and_end()[0]
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns the current segments and the durable end. The segments have all records before
-        that end, and may have more."""
+        """Returns all segments, oldest first, and the durable end. The segments contain all records
+        before that end, and may contain later ones."""
         listing = self._caller.call(wire.LOG_SEGMENTS, self._names)
         return tuple(listing.segments), RecordId(listing.durable_end)
 
@@ -239,17 +242,15 @@ class RemoteLog:
         length: int | None = None,
         tier: int | None = None,
     ) -> SegmentRange:
-        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
-        its durable end.
+        """Returns `length` stored bytes of a segment from `offset` on, or fewer if its durable end
+        comes first; by default all bytes up to there. Fetches more than 256 MiB in parts.
 
-        Raises `NotFound` if the segment was removed, or is not in `tier`.
+        Raises `NotFound` if the segment was removed, or is not in `tier`, and `Busy` if it moved to
+        another tier several times during the call.
         """
-        answer = self._caller.ask(
-            wire.LOG_SEGMENT_BYTES,
-            {**self._names, "segment": segment_id},
-            query=wire.RangeQuery(offset=offset, length=length, tier=tier),
-        )
-        return range_of(answer, wire.LOG_SEGMENT_BYTES.name, offset=offset)
+        names = {**self._names, "segment": segment_id}
+        query = wire.RangeQuery(offset=offset, length=length, tier=tier)
+        return fetch_range(self._caller, wire.LOG_SEGMENT_BYTES, names, query, copy="tier")
 
     def durable_end(self) -> RecordId:
         """The position after the last durable record."""
@@ -279,8 +280,9 @@ class RemoteLog:
         backward: bool = False,
         interruption: Interruption | None = None,
     ) -> wire.Records:
-        """Returns one page of records and the position of the next page. Waits up to `wait_ms` for
-        a record."""
+        """Returns one page of the durable records of `[start, end)`, and the position of the next
+        page. If there is no record yet, waits up to `wait_ms` for one. With `backward`, returns the
+        records before `start`, newest first."""
         query = wire.ReadQuery(
             start=None if start is None else str(RecordId(start)),
             end=None if end is None else str(RecordId(end)),
@@ -391,7 +393,7 @@ def _each(numbers: Numbers, count: int) -> list[int]:
 
 
 def _before(page: wire.Records, end: RecordId) -> wire.Records:
-    """Removes the records at or after `end` from a page. They became durable after the read
+    """Returns the page without the records at or after `end`, which became durable after the read
     began."""
     count = sum(1 for number in page.record_ids if number < end)
     return wire.Records(

@@ -50,7 +50,10 @@ def read_spans(
     runner: Runner,
     read_pages: ReadPages,
 ) -> Iterator[RecordBatch]:
-    """Yields the records of the spans that are before `end`, in batches of about `fetch_bytes`."""
+    """Yields the records of the spans in batches of about `fetch_bytes`.
+
+    If a compressed segment is damaged, yields its remaining records before `end` from `read_pages`.
+    """
 
     def open_segment(info: SegmentInfo) -> SegmentReader:
         return _open_segment(log, info, runner)
@@ -97,7 +100,7 @@ def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentR
 
 
 class RemoteRanges:
-    """A `RangeSource` that fetches byte ranges of a segment's copy in one tier."""
+    """A `RangeSource` that fetches byte ranges of the copy of a segment in one tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo) -> None:
         self._log = log
@@ -164,7 +167,8 @@ class _PackedBytes:
 
 
 class SegmentBytes:
-    """A `ByteSource` of a segment. It keeps working when the segment moves to another tier."""
+    """A `ByteSource` that fetches a segment's bytes. It keeps working when the segment moves to
+    another tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo, runner: Runner) -> None:
         self._log = log
@@ -218,8 +222,8 @@ class SegmentBytes:
 
 
 def _file_bytes(ranges: RemoteRanges) -> int:
-    """Returns the size of a segment file that is still being written, including its part that is
-    not durable."""
+    """Returns the size of a segment file that is still being written, including the part that is
+    not durable yet: the size in its header, or an estimate if the header cannot be read."""
     if len(ranges.head) >= SEGMENT_HEADER.size:
         header = SEGMENT_HEADER.unpack(ranges.head)
         if header.magic == SEGMENT_MAGIC:

@@ -17,7 +17,8 @@ class LongWait:
         )
 
     def next_ms(self) -> int:
-        """Returns how long the next call may wait, in ms; 0 if the time is over."""
+        """Returns how long the next call may wait, in ms: at most `SLICE_MS`, and 0 if the time is
+        over."""
         if self._until_ns is None:
             return SLICE_MS
         left_ns = self._until_ns - self._clock.monotonic_ns()

@@ -21,7 +21,7 @@ class ManifestFiles:
         self._log = log
 
     def list(self) -> list[ManifestFile]:
-        """Returns all files, sorted by name."""
+        """Lists all files of the manifest log, sorted by name."""
         files: list[ManifestFile] = []
         after: str | None = ""
         while after is not None:

@@ -38,7 +38,7 @@ class RemoteManifestLog:
 
 
 def find_manifest_log(caller: Caller, name: str) -> RemoteManifestLog | None:
-    """Returns the manifest log of a log; None if the log never had one.
+    """Returns the manifest log of a log; None if the log has none.
 
     `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
     """

@@ -1,4 +1,4 @@
-"""Appends messages to a remote store. Each message is stored once, even if it is sent twice."""
+"""Appends messages to a remote store. A message that is sent twice is stored only once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.writer_requests import Appended
 
-ROOM_S = 5.0  # how long the server waits for room, if the caller has no time-out
+ROOM_S = 5.0  # how long the server waits for room in the queue, if the caller sets no time-out
 
 _MS_PER_S = 1000
 _AT_THE_COMMIT = (OutOfOrderSequence, ProducerFenced)
@@ -46,9 +46,9 @@ class MessageAppender:
         self._turns: dict[str, int] = {}  # by topic; a lost update only changes the order
 
     def next_partition(self, topic: str, count: int) -> int:
-        """Returns the partition for messages without a key: each partition in turn.
+        """Returns the number of the partition for messages without a key: each partition in turn.
 
-        The turn continues if the topic is closed and opened again.
+        `count` is the number of partitions. Objects for the same topic share the turn.
         """
         turn = self._turns[topic] = (self._turns.get(topic, 0) + 1) % count
         return turn

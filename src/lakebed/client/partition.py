@@ -20,7 +20,7 @@ from lakebed.client.errors import BadAnswer
 from lakebed.client.followers import PartitionFollower
 from lakebed.client.long_wait import LongWait
 from lakebed.client.message_appender import Batch, MessageAppender
-from lakebed.client.segment_range import SegmentRange, range_of
+from lakebed.client.segment_range import SegmentRange, fetch_range
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.errors import OffsetOutOfRange
@@ -34,11 +34,11 @@ from lakebed.keratin.view import PartitionSegment
 
 PAGE_BYTES = 2 * MIB
 _GET_BYTES = 4 * KIB
-_NO_SKIPPING = "skip_damage is not supported for a remote store"
+_NO_SKIPPING = "skip_damage is not supported for a remote store: read without it"
 
 
 class Page(NamedTuple):
-    """Stored records, and the start offset and high watermark of the partition when they were
+    """Stored records of a partition, with its start offset and high watermark at the time of the
     read."""
 
     fetched: FetchedRecords
@@ -74,17 +74,16 @@ class RemotePartition:
         length: int | None = None,
         generation: int | None = None,
     ) -> SegmentRange:
-        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
-        its durable end.
+        """Returns `length` stored bytes of a segment from `offset` on, or fewer if its durable end
+        comes first; by default all bytes up to there. Fetches more than 256 MiB in parts.
 
-        Raises `NotFound` if the segment was removed, or compaction has replaced that `generation`.
+        Raises `NotFound` if the segment was removed. If a `generation` is given, also raises
+        `NotFound` if compaction has replaced it with a newer one. Raises `Busy` if compaction
+        replaced the segment several times during the call.
         """
-        answer = self._caller.ask(
-            wire.TOPIC_SEGMENT_BYTES,
-            {**self._names, "base_offset": base_offset},
-            query=wire.SegmentBytesQuery(offset=offset, length=length, generation=generation),
-        )
-        return range_of(answer, wire.TOPIC_SEGMENT_BYTES.name, offset=offset)
+        names = {**self._names, "base_offset": base_offset}
+        query = wire.SegmentBytesQuery(offset=offset, length=length, generation=generation)
+        return fetch_range(self._caller, wire.TOPIC_SEGMENT_BYTES, names, query, copy="generation")
 
     def start_offset(self) -> int:
         """The offset of the first message that can be read."""
@@ -121,7 +120,7 @@ class RemotePartition:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """Appends messages with consecutive offsets. The append is done when this returns.
+        """Appends messages, and waits until they are acknowledged. They get consecutive offsets.
 
         A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
         seconds; by default, for as long as the client retries calls (`retry_s`).
@@ -132,17 +131,19 @@ class RemotePartition:
     def sync(self) -> None:
         """Makes all acknowledged messages durable.
 
-        Messages that were acknowledged with `Ack.AFTER_WRITE` may not be durable before.
+        Without this call, messages that were acknowledged with `Ack.AFTER_WRITE` may not be durable
+        yet.
         """
         self._caller.call(wire.SYNC_PARTITION, self._names)
 
     def seal(self) -> bool:
-        """Starts a new segment. Returns False, and starts none, if the active segment is empty."""
+        """Seals the active segment and starts a new one. Returns False, and does neither, if the
+        active segment is empty."""
         return self._caller.call(wire.SEAL_PARTITION, self._names).is_sealed
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before the offset `before`. Returns the number of segments that were
-        removed with them."""
+        """Moves the start of the partition to the offset `before`, so that earlier messages can no
+        longer be read. Returns the number of segments that were removed with them."""
         body = wire.Truncate(before=before)
         return self._caller.call(wire.TRUNCATE, self._names, body=body).segments
 
@@ -179,8 +180,8 @@ class RemotePartition:
         messages.
 
         If `start` is before the start offset or after the high watermark, the call itself raises
-        `OffsetOutOfRange`, before the first batch. `skip_damage` is not supported, and raises
-        `InputError`.
+        `OffsetOutOfRange`, before the first batch is requested. With `skip_damage`, raises
+        `InputError`, because a remote store does not support it.
         """
         if skip_damage:
             raise InputError(_NO_SKIPPING)
@@ -220,8 +221,8 @@ class RemotePartition:
         raise NotFound(f"{self.name}: no message has offset {offset}")
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """Returns the offset of the first message at or after a time; the high watermark if there
-        is none."""
+        """Returns the offset of the first message whose timestamp is `timestamp_ms` or later; the
+        high watermark if there is none."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
         return self._caller.call(wire.OFFSET_FOR_TIME, self._names, query=query).offset
 
@@ -233,8 +234,8 @@ class RemotePartition:
         wait_ms: int = 0,
         interruption: Interruption | None = None,
     ) -> Page:
-        """Returns stored records from `offset` on, and the partition's bounds. Waits up to
-        `wait_ms` for a message."""
+        """Returns stored records from `offset` on, and the partition's bounds. If `offset` is the
+        end of the partition, waits up to `wait_ms` for a message."""
         if not 0 <= offset <= wire.INT64_MAX:  # cannot be encoded in the request
             state = self._state()
             raise OffsetOutOfRange(

@@ -18,7 +18,8 @@ class RemotePins:
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`."""
+        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`, so that
+        retention does not remove them."""
         return self.create(
             log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
         )
@@ -26,7 +27,8 @@ class RemotePins:
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
+        """Pins the messages with offsets `[start, end)` of a partition for `duration_ms`, so that
+        retention does not remove them."""
         return self.create(
             topic=topic,
             partition=partition,
@@ -47,8 +49,8 @@ class RemotePins:
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """Pins `[start, end)`: segments if `log` is given, or offsets if `topic` and `partition`
-        are given."""
+        """Pins `[start, end)` for `duration_ms`, so that retention does not remove it: segments if
+        `log` is given, or messages by their offsets if `topic` and `partition` are given."""
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         return self._caller.call(wire.CREATE_PIN, body=body)
 
@@ -59,8 +61,8 @@ class RemotePins:
         return self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Makes pins expire about `duration_ms` from now. Returns the ids of those that were
-        neither released nor had expired."""
+        """Makes pins expire about `duration_ms` from now. Returns the ids of the pins that still
+        existed; the others were released or had expired."""
         body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
         return self._caller.call(wire.RENEW_PINS, body=body).pin_ids
 
@@ -73,13 +75,13 @@ class RemotePins:
         self._caller.call(wire.RELEASE_PIN, {"pin": pin_id})
 
     def active(self) -> list[Pin]:
-        """Lists the pins of logs that have not expired."""
+        """Lists the pins of logs, without those that have expired."""
         return [pin for pin in self.all_active() if pin.log is not None]
 
     def active_offsets(self) -> list[Pin]:
-        """Lists the pins of topics that have not expired."""
+        """Lists the pins of topics, without those that have expired."""
         return [pin for pin in self.all_active() if pin.log is None]
 
     def all_active(self) -> list[Pin]:
-        """Lists all pins that have not expired, pins of logs before pins of topics."""
+        """Lists all pins, without those that have expired: pins of logs before pins of topics."""
         return self._caller.call(wire.LIST_PINS).pins

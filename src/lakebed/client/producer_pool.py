@@ -2,7 +2,7 @@
 
 Each append uses an id that no other append uses at the same time, so appends do not wait for each
 other. The messages that are sent with one id have sequence numbers, counted for each partition. The
-next number is known when the response arrives.
+client knows the next number only after the response to the previous append.
 
 Invariant: an id is never used again after an append with it has failed, because its next sequence
 number is then uncertain; and a forked child does not use the ids of its parent. Otherwise new
@@ -19,12 +19,12 @@ from lakebed.base.runner import Runner
 from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
 
 FREE_MAX = 1024
-PARTITIONS_MAX = 10_000  # with sequence numbers in one id
+PARTITIONS_MAX = 10_000  # an id that was used for so many partitions is not used again
 
 
 def random_id() -> int:
-    """Returns 63 random bits from the operating system: a forked child would share a seeded
-    generator."""
+    """Returns 63 random bits from the operating system. A generator with a seed would return the
+    same numbers in a forked child as in its parent."""
     return secrets.randbits(63)
 
 

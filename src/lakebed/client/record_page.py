@@ -19,7 +19,7 @@ def records_of(page: Records) -> Iterator[Record]:
 
 
 def batches_of(page: Records, base_offsets: Mapping[int, int]) -> Iterator[RecordBatch]:
-    """Yields one batch for each segment on the page.
+    """Yields the records of a page, in one batch for each segment.
 
     `base_offsets` maps the id of a segment to its base offset; 0 is used for other segments.
     """

@@ -1,5 +1,5 @@
 """Reads HTTP/1.1 responses from a socket. The size of a head is limited, and so is the size of a
-body, except of one that is read in pieces.
+body unless it is read in pieces.
 
 Reading a response ends in one of three ways: it is complete; it is cut, because the connection
 ended early (raises `Failure`); or it is malformed, because it is not HTTP, is too long or is not
@@ -32,7 +32,7 @@ class Head(NamedTuple):
     status: int
     headers: Mapping[str, str]  # by lower-case name
     length: int | None  # of the body; None if chunked
-    is_last: bool  # the connection ends after it
+    is_last: bool  # the server closes the connection after this response
 
 
 class ResponseReader:
@@ -70,7 +70,7 @@ class ResponseReader:
         return body
 
     def pieces(self, head: Head) -> Iterator[bytes]:
-        """Yields the body of a response in pieces. It may have any length."""
+        """Yields the body of a response in pieces. The body may have any length."""
         if head.length is None:
             yield from self._chunks()
             return
@@ -109,13 +109,14 @@ class ResponseReader:
     # Bytes.
 
     def _take_until(self, mark: bytes, size_max: int) -> bytes:
-        """Returns the bytes before `mark`, and consumes `mark` too."""
+        """Returns the received bytes before `mark`, and drops `mark`. Raises `BadAnswer` if it is
+        not found within about `size_max` bytes."""
         searched = 0
         while (index := self._held.find(mark, searched)) < 0:
             if len(self._held) >= size_max + len(mark):
                 raise BadAnswer(
-                    "the server is not a Lakebed store: the head of its response, or a line of a "
-                    "chunked body, is too long"
+                    "the response is not from a Lakebed store: its head, or a line of its chunked "
+                    "body, is too long"
                 )
             searched = max(0, len(self._held) - len(mark) + 1)
             self._held += self._receive()
@@ -155,11 +156,11 @@ def _cut() -> Failure:
 
 
 def _status_of(line: bytes) -> tuple[int, bool]:
-    """Returns the status code of a status line, and whether the response is HTTP/1.0."""
+    """Returns the status code of a status line, and whether its version is HTTP/1.0."""
     version, _, status_and_reason = line.partition(b" ")
     status = status_and_reason[:3]
     if version not in (b"HTTP/1.1", b"HTTP/1.0") or not status.isdigit() or len(status) != 3:
-        raise BadAnswer("the server is not a Lakebed store: its response is not HTTP/1.1")
+        raise BadAnswer("the response is not from a Lakebed store: it is not HTTP/1.1")
     return int(status), version == b"HTTP/1.0"
 
 
@@ -168,7 +169,7 @@ def _head_of(status: int, lines: list[bytes], *, is_old: bool) -> Head:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
-            raise BadAnswer("the server is not a Lakebed store: its response headers are malformed")
+            raise BadAnswer("the response is not from a Lakebed store: its headers are malformed")
         lower_name = name.decode("latin-1").lower()
         if lower_name in headers and lower_name in ("content-length", "transfer-encoding"):
             raise BadAnswer(f"the response has the header {lower_name} twice")

@@ -3,8 +3,8 @@
 A retry is safe if the call never reached the server, or if the server refused it because it is busy
 or not ready (then nothing was changed). After a lost response, a retry is safe only if the call is
 repeatable: it does no harm to run it twice. If a retry after a lost response is refused, the
-refusal says nothing about the earlier attempt, so the outcome of the call is unknown. Retries end
-at a deadline.
+refusal does not show whether the earlier attempt ran, so the outcome of the call is unknown.
+Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class RetrySchedule:
         self._backoff = Backoff(POLICY, random)
 
     def after_failure(self, failure: Failure, *, now_ns: int) -> int | None:
-        """Returns how many ns to wait before the next attempt, or None if the call must not be
-        retried."""
+        """Returns how many ns to wait before the next attempt of a call that got no response, or
+        None if the call must not be retried."""
         if not failure.heals or (failure.is_sent and not self._is_repeatable):
             return None
         return self._within(self._backoff.next_ns(), now_ns, self._until_ns)
@@ -54,7 +54,8 @@ class RetrySchedule:
     def after_refusal(
         self, error: LakebedError, *, status: int, retry_after_s: int, now_ns: int
     ) -> int | None:
-        """Like `after_failure`, for a call to which the server responded with an error."""
+        """Returns how many ns to wait before the next attempt of a call to which the server
+        responded with `error`, or None if the call must not be retried."""
         if status not in REFUSALS or isinstance(error, WouldBlock):
             return None  # `append_record` never waits: its caller decides
         if isinstance(error, Closed) and not self._is_repeatable:

@@ -40,7 +40,8 @@ def is_quiet(sock: Socket) -> bool:
 
 
 def cut(sock: Socket) -> None:
-    """Aborts a request that is in progress. May be called from any thread."""
+    """Shuts the connection down, which aborts a request in progress. May be called from any
+    thread."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

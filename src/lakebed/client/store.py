@@ -112,21 +112,22 @@ class RemoteStore:
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
     def log_summary(self, name: str) -> LogSummary:
-        """Summarises a log from its files, without reading the records of its sealed segments."""
+        """Summarises a log from its files, without reading the records of its sealed segments.
+        Raises `NotFound` if there is no such log."""
         return self._caller.call(logs.LOG_SUMMARY, {"log": name})
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plans reads of any number of logs: resolves their positions to record ids and lists split
-        points.
+        """Plans reads of any number of logs: finds the record ids at which they start and end, and
+        lists points at which they can be split.
 
-        Pins the segments for `duration_ms`, unless that is 0.
+        Pins the segments to read for `duration_ms`, unless that is 0.
         """
         return _plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
-        """Returns the manifest log of a log; None if the log never had one.
+        """Returns the manifest log of a log; None if the log has none.
 
         `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
         """
@@ -141,8 +142,8 @@ class RemoteStore:
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
         """Returns the topic of that name, and creates it if there is none.
 
-        A new topic has `partitions` partitions, by default one. Raises `InputError` if the topic
-        exists with another number of partitions.
+        A new topic has `partitions` partitions, by default one. Raises `InputError` if `partitions`
+        is given and the topic exists with another number.
         """
         return self.topics.ensure(name, partitions=partitions)
 
@@ -154,17 +155,17 @@ class RemoteStore:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
-        partition by partition, and in each partition oldest first."""
+        """Lists up to `max_messages` dead letters of a group (by default, all) that were not sent
+        back to the topic: partition by partition, and in each partition oldest first."""
         return RemoteGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plans reads of any number of topics: resolves their positions to offsets and lists split
-        points.
+        """Plans reads of any number of topics: finds the offsets at which they start and end, and
+        lists points at which they can be split.
 
-        Pins the offsets for `duration_ms`, unless that is 0.
+        Pins the offsets to read for `duration_ms`, unless that is 0.
         """
         return _plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
@@ -175,7 +176,7 @@ class RemoteStore:
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> RemoteBucket:
         """Returns the bucket of that name, and creates it if there is none.
 
-        Raises `BucketExists` if the bucket exists with another `versioning`.
+        Raises `BucketExists` if a `versioning` is given and the bucket exists with another.
         """
         from lakebed.client.bucket import RemoteBucket
 
@@ -218,7 +219,7 @@ class RemoteStore:
         return self._caller.call(admin.COUNTERS).counters
 
     def configuration(self) -> dict[str, dict[str, Any]]:
-        """Returns the settings in effect, by section, with secrets hidden."""
+        """Returns the settings in effect, by section and name, with secrets hidden."""
         return self._caller.call(admin.CONFIGURATION).sections
 
     @property
@@ -233,7 +234,8 @@ class RemoteStore:
 
     @property
     def version(self) -> StoreVersion:
-        """The contents of `store.json`: the format version of the store."""
+        """The version of the store's format, the times when the store was created and restored, and
+        the release of Lakebed that has it open."""
         state = self.state()
         return StoreVersion(
             version=state.store_version,

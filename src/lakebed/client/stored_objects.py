@@ -1,4 +1,4 @@
-"""Lists pages of all versions in a remote bucket, and of the parts of its unfinished uploads.
+"""Lists the versions in a bucket of a remote store, and the parts of its unfinished uploads.
 
 The remote form of `lakebed.seglake.stored_pages.StoredObjects`.
 """
@@ -19,7 +19,8 @@ from lakebed.seglake.stored_rows import (
 
 
 class RemoteStoredObjects:
-    """Lists everything that the buckets of a remote store contain. Thread-safe."""
+    """Lists the versions and the parts of unfinished uploads in the buckets of a remote store.
+    Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -87,6 +88,6 @@ class RemoteStoredObjects:
         return page
 
     def sample(self, *, only_current: bool = False) -> KeySample:
-        """Returns a sample of the keys in all buckets: of all versions, or with `only_current` of
-        current objects."""
+        """Returns a sample of the keys in all buckets. A key is repeated for each of its versions
+        in the sample; with `only_current`, only current objects are sampled."""
         return self._caller.call(wire.SAMPLE_KEYS, query=wire.SampleQuery(only_current))

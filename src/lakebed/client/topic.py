@@ -35,14 +35,14 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 class RemoteTopic:
     """A topic of a remote store. Thread-safe.
 
-    `config` has the settings that the topic had when it was opened.
+    `config` has the settings that the topic had when this object was made.
     """
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
         self._producing = producing
         self.name = state.name
-        self.topic_id = state.topic_id  # when it was opened; empty if the server does not report it
+        self.topic_id = state.topic_id  # empty if the server does not report it
         self.config = _config_of(state)
         self._bounds = [
             topic_bounds(partition.start_offset, partition.high_watermark)
@@ -68,13 +68,13 @@ class RemoteTopic:
         return self._partitions[number]
 
     def bounds(self) -> list[Bounds]:
-        """Returns the range of readable offsets of each partition, as it was when the topic was
-        opened."""
+        """Returns the range of readable offsets of each partition, as it was when this object was
+        made."""
         return list(self._bounds)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """Returns, for each partition, the offset of the first message at or after a time, or else
-        the high watermark."""
+        """Returns, for each partition, the offset of the first message whose timestamp is
+        `timestamp_ms` or later; the high watermark if there is none."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
         result = self._caller.call(wire.OFFSETS_FOR_TIME, {"topic": self.name}, query=query)
         return result.offsets
@@ -179,8 +179,8 @@ class RemoteTopic:
         return self._caller.call(wire_groups.LIST_GROUPS, {"topic": self.name}).groups
 
     def delete_group(self, name: str) -> None:
-        """Deletes a group with its acknowledgements. Raises `NotFound` if there is no such
-        group."""
+        """Deletes a group and its record of acknowledged messages. Raises `NotFound` if there is no
+        such group."""
         self._caller.call(wire_groups.DELETE_GROUP, {"topic": self.name, "group": name})
 
     def commit_batches(

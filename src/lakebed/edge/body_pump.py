@@ -41,7 +41,7 @@ class TooManyBodies(Busy):
 class BodySink(Protocol[Result]):
     """Receives the pieces of one request body and writes them to the store.
 
-    It may be called from any thread, but only by one thread at a time.
+    Its methods may be called in any thread, but only by one thread at a time.
     """
 
     def write(self, data: Sent, /) -> None: ...
@@ -166,8 +166,8 @@ class BodyPlaces:
                     await self._free.acquire()
             except TimeoutError:
                 raise TooManyBodies(
-                    f"the server is receiving {self._large_max} large bodies, its maximum; "
-                    "retry later"
+                    f"all {self._large_max} slots of the server for large request bodies are in "
+                    "use; retry later"
                 ) from None
             place.is_taken = True
             self._small_bytes -= place.small_bytes

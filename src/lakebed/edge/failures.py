@@ -1,9 +1,9 @@
 """Turns a failed request into a response and a log line.
 
 - The details of an unexpected exception are only logged; the client gets the request's id.
-- Failures that are not the client's fault are logged as `request_failed`, with that id, also if
-  only a part of the request failed. Failures that affect every request for a while (a full disk, a
-  closing store) are logged at most once a second.
+- Failures that are not the client's fault are logged as `request_failed`, with the request's id,
+  also if only a part of the request failed. Failures that affect every request for a while (a full
+  disk, a closing store) are logged at most once a second.
 - Requests that exceed a limit, and requests that the HTTP protocol code refuses, such as slow or
   malformed ones, are logged as `request_refused`, at most once a second. A full log or queue is not
   logged: that is normal back-pressure for writers.

@@ -74,7 +74,7 @@ class ReadAhead:
             self._ahead = None
 
     async def aclose(self) -> None:
-        """Releases the pieces that were not sent, and closes the source once no read is running."""
+        """Releases the pieces in memory, and closes the source once no read is running."""
         for piece in (self._current, self._next):
             _release(piece)
         self._current = self._next = None

@@ -92,8 +92,8 @@ class Worker:
     ) -> list[Result | LakebedError]:
         """Commits each change on its own, and returns the result or the error of each, in order.
 
-        All changes are queued before the first is awaited, so that they share batches. An error in
-        `changes` is returned in its place.
+        All changes are queued before the result of the first is awaited, so that they share
+        batches. An error in `changes` is returned in its place.
         """
         tickets: list[Ticket[Result] | LakebedError] = []
         for index, change in enumerate(changes):
@@ -121,8 +121,8 @@ class Worker:
     async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
         """Adds a change to the commit queue and returns its ticket; waits if the queue is full.
 
-        It waits because receiving the body again would be expensive. Raises `Busy` only if the
-        queue is full and none of the changes in it are from this server.
+        Waiting is cheaper than refusing the change and receiving its request body again. Raises
+        `Busy` only if the queue is full and this server waits for none of the changes in it.
         """
         while True:
             try:

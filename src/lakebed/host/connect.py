@@ -5,8 +5,8 @@
 
 The first process to connect to a root opens it and serves its socket; later processes use that
 socket. While a writer is opening or closing a store, the root is locked but the socket does not
-exist; `connect` waits until this is over. If the process that holds the lock never serves a socket
-(for example because it opened only an `AofManager`), `connect` raises `Locked`.
+exist; `connect` waits until this is over. If the process that holds the lock serves no socket for
+too long (for example because it opened only an `AofManager`), `connect` raises `Locked`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def connect(
     ca_file: PathLike | None = None,
     retry_s: float = RETRY_S,
 ) -> Store | RemoteStore:
-    """Connects to the store at a URL or in a root; opens the root if no other process has it open.
+    """Connects to the store at a URL or in a root; opens a root that is not open for writing yet.
 
-    A server at a URL is not contacted before the first call on the store. Calls that are safe to
-    repeat are retried for up to `retry_s` seconds while there is no response or the server is busy.
-    A root that is locked but not served is retried for that long too; after that `Locked` is
-    raised.
+    A server at a URL is not contacted before the first call on the store. Calls on the store are
+    retried for up to `retry_s` seconds if there is no response or the server is busy, but only if
+    that is safe. While a root is locked but not served, `connect` tries again for up to `retry_s`
+    seconds, and then raises `Locked`.
     """
     if is_url(url_or_root):
         return RemoteStore.open(
@@ -72,8 +72,8 @@ def connect(
 
 
 def served(root: PathLike, *, retry_s: float) -> RemoteStore | None:
-    """Connects to the root's local socket; returns None if no process serves it now, or if its
-    server is busy or shutting down."""
+    """Returns the store at the root's local socket, or None if no process serves the socket now, or
+    if the server is busy or shutting down."""
     address = address_of(root)
     with RemoteStore(address, retry_s=0) as probe:
         try:
@@ -92,9 +92,10 @@ def first_of(
     random: Random,
     wait_s: float,
 ) -> Served | Opened:
-    """Tries `find_served` and `open_here` in turn until one succeeds, and returns its result.
+    """Tries `find_served` and `open_here` in turn until one of them returns a store.
 
-    Raises `Locked` if neither succeeds within `wait_s` seconds.
+    Tries again while `find_served` returns None and `open_here` raises `Locked`, for up to `wait_s`
+    seconds; then raises `Locked`.
     """
     backoff = Backoff(POLICY, random)
     until_ns = runner.clock.monotonic_ns() + round(wait_s * NS_PER_S)
@@ -110,7 +111,7 @@ def first_of(
                 raise Locked(
                     f"{error}; that process does not serve the store's socket: it opened "
                     "only logs (`AofManager`), opened the store with `serves=False`, could not "
-                    "create the socket (see its log), or is still opening or closing the store; "
-                    "try again, or stop that process"
+                    "create the socket (see its log), is busy, or is still opening or closing the "
+                    "store; try again, or stop that process"
                 ) from None
         runner.sleep_ns(delay_ns)

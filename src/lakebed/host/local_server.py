@@ -5,8 +5,8 @@ thread imports the HTTP API, starts its event loop and serves it.
 
 Invariants:
 - The socket opens after everything else in the store, and closes before everything else. On close,
-  running requests may finish within a time limit; after that they are disconnected, and calls that
-  are still running get `Closed`.
+  running requests may finish within a time limit; after that their clients are disconnected, and
+  calls of the store that are still running get `Closed`.
 - The permissions of the socket file are the access control: only the owner may connect.
 - The socket file is removed only by the server that created it, and only if it is still the same
   file. A killed process leaves its file; the next writer replaces it, because the root's lock
@@ -37,21 +37,20 @@ from lakebed.store.store import Store
 SOCKET_NAME: Final = "lakebed.sock"
 DRAIN_S: Final = 5.0
 _CONNECTIONS_MAX: Final = 10_000
-_CUT_S: Final = 5.0  # to disconnect the remaining requests after DRAIN_S
+_CUT_S: Final = 5.0  # how long `close` waits for the thread after the drain time
 
 _log = logging.getLogger(__name__)
 
 
 def local_connections_max() -> int:
-    """Returns how many connections to the local socket are allowed.
-
-    It is a share of the file descriptors that the process may open, from 4 to 10,000.
+    """Returns how many connections to the local socket are allowed: from 4 to 10,000, depending on
+    how many file descriptors the process may open.
     """
     return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 
 
 def open_local_server(store: Store) -> LocalServer | None:
-    """Starts to serve a store through its local socket.
+    """Starts to serve a store through its local socket, and returns the server.
 
     If the socket cannot be created, logs the reason and returns None.
     """
@@ -94,8 +93,8 @@ class LocalServer:
         """Stops serving. Idempotent.
 
         New requests are refused. Running requests may finish within the time limit; after that
-        they are disconnected. If a running request waits for the thread that closes the store, this
-        takes the full time limit.
+        their clients are disconnected. If a running request waits for the thread that closes the
+        store, this takes the full time limit.
 
         If a request closes the store in the server's own thread, this returns without waiting,
         because the thread would wait for itself; other requests get `Closed`.
@@ -124,10 +123,10 @@ class LocalServer:
         self.close()
 
     def _remove_file(self) -> None:
-        """Removes the socket file if this server created it.
+        """Removes the socket file if it is still the file that this server created.
 
-        The file is recognised by its identity (device and inode), which no other file can
-        have while the socket is open.
+        The file is recognised by its identity (device and inode), which no other file can have
+        while the socket is open.
         """
         with self._mutex:
             is_ours = not self._is_over and local_socket.identity_of(self.path) == self._file

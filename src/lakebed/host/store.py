@@ -12,10 +12,10 @@ from lakebed.store.store import StoreOptions
 
 
 class Store(store.Store):
-    """A store that this process has open.
+    """A store that this process has open for writing.
 
-    While it is open for writing, it serves the socket `lakebed.sock` in its root, so that other
-    processes can use it. It does not with `serves=False` or a `disk` of its own.
+    It serves the socket `lakebed.sock` in its root, so that other processes can use it, unless it
+    was opened with `serves=False` or a `disk`.
     """
 
     @overload
@@ -49,14 +49,16 @@ class Store(store.Store):
         serves: bool = True,
         **options: Unpack[StoreOptions],
     ) -> Self | ReadOnlyStore:
-        """Opens a store for writing, and creates it if needed; with `read_only=True` for reading.
+        """Opens a store for writing, and creates it if needed; with `read_only=True`, opens an
+        existing store for reading.
 
         Opening for writing raises `Locked` if the store is already open for writing, in another
-        process or in this one. Opening for reading takes no lock. Settings that are not passed as
-        `config`, `topic_config`, `group_config`, `object_config` or `tier_config` come from
-        `lakebed.toml` and the environment; if a `disk` is passed, they are the defaults. Of those
-        that are passed, a read-only store uses only `tier_config`. A writer serves the local socket
-        unless `serves` is false or a `disk` is passed.
+        process or in this one. Opening for reading takes no lock, and raises `NotFound` if the root
+        does not exist. Settings that are not passed as `config`, `topic_config`, `group_config`,
+        `object_config` or `tier_config` come from `lakebed.toml` and the environment; if a `disk`
+        is passed, they are the defaults. Of the settings that are passed, a read-only store uses
+        only `tier_config`. A writer serves the local socket unless `serves` is false or a `disk` is
+        passed.
         """
         if read_only:
             return super().open(root, read_only=True, **options)

@@ -16,7 +16,7 @@ from lakebed.http.chunks import ChunkedReader
 from lakebed.http.request import BadBody, ClientGone
 
 LARGE_PIECE_BYTES = 32 * KIB  # from this size on, copying costs more than another turn of the loop
-PIECE_COST_BYTES = 64  # overhead of a piece: a body may arrive byte by byte
+PIECE_COST_BYTES = 64  # counted for each piece too, because a body may arrive byte by byte
 
 
 class WholeBody:
@@ -54,7 +54,8 @@ class Source(Protocol):
 class IncomingBody:
     """A request body that may still be arriving while the handler reads it.
 
-    `is_read` is true once the whole body was received and the handler has read all of it.
+    The connection passes received bytes to `feed`. `is_read` is true once the whole body was
+    received and the handler has read all of it.
     """
 
     __slots__ = (
@@ -115,7 +116,7 @@ class IncomingBody:
         return piece
 
     def _next_piece(self) -> bytes:
-        """Removes and returns the first piece if it is large, else all buffered pieces joined."""
+        """Removes the first piece if it is large, otherwise all pieces, and returns the bytes."""
         pieces = self._pieces
         if len(pieces) == 1 or len(pieces[0]) >= LARGE_PIECE_BYTES:
             piece = pieces.pop(0)
@@ -129,9 +130,10 @@ class IncomingBody:
             yield piece
 
     def feed(self, data: bytes) -> int:
-        """Buffers the bytes of `data` that belong to the body and returns how many it used.
+        """Buffers the body's content in `data`, and returns how many bytes of `data` were used.
 
-        Does not raise if the framing is malformed: the handler's next `read` raises `BadBody`.
+        Bytes after the end of the body are not used. If the chunked encoding is malformed, uses all
+        bytes and does not raise an error; the handler's next `read` raises `BadBody`.
         """
         before = len(self._pieces)
         if self._chunks is None:

@@ -1,8 +1,8 @@
 """Sends response bodies no faster than the client receives them, and files with `sendfile`.
 
-`os.sendfile` writes to a copy of the socket's descriptor and bypasses the transport, so it is used
-only while the transport's buffer is empty. Where sendfile is not possible (TLS, some files), the
-file is read and written to the transport.
+`os.sendfile` writes to a copy of the socket's descriptor and bypasses asyncio's transport, so it is
+used only while the transport's buffer is empty. Where sendfile is not possible (TLS, some files),
+the file is read and written to the transport.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ async def send_file(outlet: Outlet, part: FileSlice) -> None:
                 await _writable(outlet, copy)
                 continue
             except (ConnectionError, TimeoutError) as error:
-                raise ClientGone("the client closed the connection") from error
+                raise ClientGone("the connection to the client is broken") from error
             except OSError as error:
                 if error.errno not in _CANNOT:
                     raise

@@ -6,9 +6,9 @@ request starts when the previous response was passed to the transport and the tr
 data.
 
 A connection ends after a response if either side requests it, if the server refused the request
-(`refusal`), or if the request's body was not read to its end. If the client may have sent bytes
-that were not read, the server reads and drops its bytes for a while before it closes, because
-closing a socket that has unread bytes can discard the response.
+(`refusal`) or is shutting down, or if the request's body was not read to its end. If the client may
+have sent bytes that were not read, the server first reads and drops what the client sends for a
+while, because closing a socket that has unread bytes can discard the response.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lakebed.http.server import Server
 
-REFUSED_MAX = 64  # connections above the limit that get a 503; further ones are cut
+REFUSED_MAX = 64  # connections above the limit that get a 503; more are closed without a response
 
 _EMPTY = WholeBody(b"")
 
@@ -56,8 +56,8 @@ LINGERING, CLOSING = Phase.LINGERING, Phase.CLOSING
 class Connection(asyncio.Protocol):
     """One client connection. Runs in the event loop's thread.
 
-    It has a current request while its phase is BUSY, and after it was lost or aborted until the
-    handler ends.
+    It has a current request while its phase is BUSY, and, after the connection was lost or aborted,
+    until the handler ends.
     """
 
     __slots__ = (
@@ -182,9 +182,7 @@ class Connection(asyncio.Protocol):
 
     def _lose_client(self) -> None:
         if self._body is not None:
-            self._body.fail(
-                ClientGone("the client closed the connection before its request body was complete")
-            )
+            self._body.fail(ClientGone("the connection ended before the request body was complete"))
         if self._request is not None:
             self._request.hurry(is_gone=True)
 
@@ -221,12 +219,12 @@ class Connection(asyncio.Protocol):
         return self._phase in (IDLE, HEAD) and self._out.is_writable
 
     def _take(self, data: bytes | bytearray) -> int:
-        """Parses the request at the start of `data`, calls its handler, returns the bytes used.
+        """Parses and handles the request at the start of `data`; returns the number of bytes used.
 
-        Returns 0 if more bytes are needed first, the size of the head if only a small body is still
-        incomplete, and the size of `data` if the request is refused. `data` is either the pending
-        buffer, from which the used bytes are removed before the handler is called, or newly
-        received bytes.
+        Returns 0 if more bytes are needed first, the size of the head if a small body is still
+        incomplete, the size of `data` if the request is refused, and 2 if `data` starts with an
+        empty line, which is skipped. `data` is either the pending buffer, from which the used bytes
+        are removed before the handler is called, or newly received bytes.
         """
         if self._head is not None:
             return self._take_small_body(self._head, data)
@@ -392,8 +390,8 @@ class Connection(asyncio.Protocol):
     def next(self, *, keeps_alive: bool) -> None:
         """Ends the current request after its response was written or failed.
 
-        Then the connection waits for the next request, or lingers or closes if `keeps_alive` is
-        false.
+        Then the connection waits for the next request or, if `keeps_alive` is false, closes. Before
+        it closes, it may drop unread bytes for a while.
         """
         body, self._body = self._body, None
         request, self._request = self._request, None
@@ -420,23 +418,24 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _end_request(self) -> None:
-        """Calls `Request.end` for a request whose response was sent, or whose client is gone.
+        """Calls `Request.end` for the previous request if that was not done yet.
 
-        The end of the response may still be in the transport's buffer.
+        Its response was written, but the last bytes may still be in the transport's buffer; or its
+        client is gone.
         """
         request, self._unsent = self._unsent, None
         if request is not None:
             request.end()
 
     def go_on_later(self) -> None:
-        """Handles buffered requests after a response that was written by a separate task."""
+        """Handles the buffered requests. Called after a separate task has written a response."""
         if self._pending or self._got_eof:
             self._go_on()
 
     def _refuse(self, refused: Refused) -> None:
-        """Responds to a malformed or late request, or to a connection over the limit, and lingers.
+        """Responds to a malformed or late request, or to a connection over the limit.
 
-        No handler is involved.
+        No handler is involved. After the response, waits a while for the client to close.
         """
         self._answering.refuse(refused)
         if self._out.is_open:
@@ -464,7 +463,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def drain(self) -> None:
-        """Prepares for the server's shutdown: closes the connection if no request has begun.
+        """Prepares for the server's shutdown: closes the connection if no request is arriving.
 
         If a handler is running, asks it to finish soon (`Request.hurry`).
         """
@@ -474,7 +473,10 @@ class Connection(asyncio.Protocol):
             self._request.hurry(is_gone=False)
 
     def sweep(self, now_ns: int) -> None:
-        """Ends the connection if a timer has expired. The server calls it once a second."""
+        """Ends the connection if a timer has expired or the client is too slow.
+
+        The server calls it once a second.
+        """
         limits = self._server.limits
         if self._out.is_stuck(now_ns, limits):
             self.abort()
@@ -494,7 +496,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def _is_too_slow(self, now_ns: int) -> bool:
-        """Returns whether the client has sent the request body too slowly for too long."""
+        """Returns whether the server waits for a request body that arrives too slowly."""
         is_small = self._phase is HEAD and self._head is not None
         if self._pace is None or not (is_small or self._is_waiting_for_body()):
             return False

@@ -28,9 +28,9 @@ class ConnectionLimit:
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """Counts a new connection and returns how many more connections the limit allows.
 
-        A negative result means that the limit is exceeded and the caller must refuse the
-        connection. If `is_known` is true, the new connection is never closed to make room for
-        others.
+        At the limit, closes another connection to make room if it can. A negative result means that
+        the limit is exceeded and the caller must refuse the connection. If `is_known` is true, the
+        new connection is never closed to make room for others.
         """
         room = self.count_max - len(self._connections) - 1
         if room < 0 and self._close_stranger():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Handshake(asyncio.Protocol):
-    """A client in its TLS handshake, replaced by a `Connection` when the handshake is done.
+    """A client connection in its TLS handshake. A `Connection` replaces it after the handshake.
 
     The event loop ends a handshake that takes longer than `Limits.header_s`.
     """

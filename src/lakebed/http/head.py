@@ -161,7 +161,11 @@ def check_begin(data: bytes | bytearray, limits: Limits) -> None:
     """Raises `Refused` if an incomplete head is already known to be invalid or too large."""
     end = data.find(b"\r\n")
     if end > limits.url_bytes_max + 64 or (end < 0 and len(data) > limits.url_bytes_max + 64):
-        raise Refused(414, f"the request target is longer than {limits.url_bytes_max} bytes")
+        raise Refused(
+            414,
+            f"the request line is too long: the target may have {limits.url_bytes_max} bytes at "
+            "most",
+        )
     if end < 0:
         if data.find(b"\n") >= 0 or not data[:1].isalpha():
             raise Refused(400, "the request line is malformed")
@@ -210,7 +214,7 @@ def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
     """Returns the path and query of a request target that is a URL; a missing path becomes `/`.
 
     The target `*` is returned unchanged if the method is OPTIONS. Raises `Refused` for any other
-    target that is not an HTTP URL, or if the host in the URL differs from the `Host` header.
+    target that is not a valid HTTP URL, or if the host in the URL differs from the `Host` header.
     """
     if target == b"*" and method == b"OPTIONS":
         return target

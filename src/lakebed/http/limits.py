@@ -14,7 +14,7 @@ _DAY_S = 24 * 3600
 class Limits:
     """The limits of an HTTP server.
 
-    Timers are checked once a second, so each may expire up to a second late.
+    The timers are checked once a second, so a timer may expire up to a second late.
     """
 
     url_bytes_max: int = bounded(16 * KIB, minimum=64, maximum=MIB)
@@ -24,7 +24,7 @@ class Limits:
         64 * KIB, minimum=0, maximum=MIB
     )  # received completely before the handler is called
     read_ahead_bytes: int = bounded(256 * KIB, minimum=4 * KIB, maximum=GIB)  # buffered body bytes
-    pipelined_bytes: int = bounded(64 * KIB, minimum=KIB, maximum=MIB)  # after the current request
+    pipelined_bytes: int = bounded(64 * KIB, minimum=KIB, maximum=MIB)  # buffered later requests
     pipelined_requests: int = bounded(16, minimum=1, maximum=1_000)  # per turn of the event loop
     linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # dropped before closing
     connections_max: int = bounded(10_000, minimum=1, maximum=1_000_000)
@@ -32,10 +32,10 @@ class Limits:
     header_s: float = bounded(10.0, minimum=0.1, maximum=_DAY_S)  # for a head or TLS handshake
     keep_alive_s: float = bounded(75.0, minimum=0.1, maximum=_DAY_S)  # between requests
     body_idle_s: float = bounded(30.0, minimum=0.1, maximum=_DAY_S)  # between bytes of a body
-    write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # until the client receives a byte
+    write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # between received response bytes
     rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)  # per second, each way; 0: no limit
     rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # lag allowed at that rate
-    linger_s: float = bounded(5.0, minimum=0.1, maximum=_DAY_S)
+    linger_s: float = bounded(5.0, minimum=0.1, maximum=_DAY_S)  # to drop bytes before closing
 
     def __post_init__(self) -> None:
         check(self)

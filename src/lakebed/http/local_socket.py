@@ -1,7 +1,7 @@
 """Creates Unix sockets in the file system, and connects to them.
 
-An existing socket file is replaced, so the caller must make sure that no server is listening on it.
-Any other kind of file at the path is kept, and `bind` raises an error. The permissions of the
+`bind` replaces an existing socket file, so its caller must make sure that no server is listening on
+it. Any other kind of file at the path is kept, and `bind` raises an error. The permissions of the
 socket file are the only access control, and are set before a client can connect.
 
 The address of a Unix socket has at most 108 bytes, with its terminating zero. A longer path is
@@ -72,7 +72,7 @@ def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
 
 
 def identity_of(path: PathLike) -> tuple[int, int] | None:
-    """Returns the device and inode numbers of the file, or None if there is no accessible file.
+    """Returns the device and inode numbers of the file, or None if it is missing or inaccessible.
 
     A server compares them to recognise its own socket file.
     """
@@ -87,7 +87,8 @@ def identity_of(path: PathLike) -> tuple[int, int] | None:
 def _address(path: str) -> Iterator[tuple[str, int, str]]:
     """Yields the socket's address, the descriptor of its folder, and its file name.
 
-    The address is the path, or goes through the descriptor if the path is too long.
+    The address is the path or, if that is too long, a path through the descriptor. Raises `BadName`
+    if that path is too long as well.
     """
     parent, name = os.path.split(path)
     folder = os.open(parent or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -6,11 +6,11 @@ from lakebed.base.clock import NS_PER_S
 
 
 class MinimumRate:
-    """Tracks by how much a transfer is slower than its minimum rate.
+    """Tracks the lag of a transfer: the time by which it is slower than its minimum rate.
 
-    The lag grows by the time that the server waits. Each byte reduces it by the time that one byte
-    takes at the minimum rate. The lag is never negative, so a fast start does not excuse a slow
-    end.
+    The lag grows by the time that the server waits. Each byte reduces the lag by the time that a
+    byte takes at the minimum rate. The lag is never negative, so a fast start does not excuse a
+    slow end.
     """
 
     __slots__ = ("_lag_ns", "_noted_ns", "_ns_per_byte")
@@ -24,7 +24,7 @@ class MinimumRate:
     def note(self, count: int, now_ns: int, *, was_waited_for: bool) -> None:
         """Records that `count` bytes were transferred since the last call.
 
-        `was_waited_for` says whether the server was waiting for the client during that time.
+        `was_waited_for` is whether the server was waiting for the client during that time.
         """
         if self._ns_per_byte is not None:
             waited_ns = now_ns - self._noted_ns if was_waited_for else 0

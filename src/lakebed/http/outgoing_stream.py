@@ -62,7 +62,7 @@ class OutgoingStream:
 
     async def drained(self) -> None:
         if self._transport is None:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
         if not self.is_writable:
             await self.wait(asyncio.get_running_loop().create_future())
 
@@ -77,23 +77,23 @@ class OutgoingStream:
             finally:
                 transport.set_write_buffer_limits(high=high, low=low)
         if self._transport is None:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
         assert self._waiter is None, "two tasks write to one connection"
         if self._transport is None:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
         self._waiter = ready
         try:
             await ready
         finally:
             self._waiter = None
         if self._transport is None:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
 
     def plain_socket(self) -> socket.socket | None:
         if self._transport is None:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
         if self._is_secure:
             return None
         transport_socket = self._transport.get_extra_info("socket")
@@ -118,7 +118,10 @@ class OutgoingStream:
         self._wake()
 
     def is_stuck(self, now_ns: int, limits: Limits) -> bool:
-        """Returns whether the client has received nothing, or too little, for too long."""
+        """Returns whether the client has received nothing, or too little, for too long.
+
+        The connection calls it once a second.
+        """
         if self._transport is None:
             return False
         held_bytes = self._transport.get_write_buffer_size()

@@ -14,7 +14,7 @@ from lakebed.http.response import Response
 
 class Refused(InputError):
     """A request is malformed, unsupported, too large or too slow, or there are too many
-    connections. The connection responds with `status` and closes.
+    connections. The server responds with `status` and closes the connection.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -31,13 +31,13 @@ class Refusal(NamedTuple):
     request_id: str
     request: (
         Request | None
-    )  # None if no handler was called; otherwise its body is malformed or its handler failed
+    )  # None if no handler was called; otherwise the body is malformed or the handler failed
 
 
 def plain_text(refusal: Refusal) -> Response:
     """Returns a plain-text response that reports the refusal.
 
-    It is the default of a server's `on_refusal`.
+    This function is the default of a server's `on_refusal`.
     """
     phrase = HTTPStatus(refusal.status).phrase
     text = f"{refusal.status} {phrase}: {refusal.reason}\n"

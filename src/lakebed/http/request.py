@@ -15,7 +15,7 @@ class ClientGone(LakebedError):
 
 
 class BadBody(InputError):
-    """The chunked encoding of a request body is malformed. The connection then closes."""
+    """The chunked encoding of a request body is malformed. The server closes the connection."""
 
 
 class RequestBody(Protocol):
@@ -101,9 +101,9 @@ class Request:
         self.on_hurry: Callable[[], None] | None = None  # called in the loop's thread
 
     def at_end(self, give_back: Callable[[], None]) -> None:
-        """Registers a callback that runs once the handler has ended and the response was sent.
+        """Registers a callback that runs after the handler has ended and the response was sent.
 
-        If the client is gone, the callback does not wait for the response to be sent.
+        If the client is gone, the callback runs as soon as the handler has ended.
         """
         self._at_end.append(give_back)
 

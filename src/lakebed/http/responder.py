@@ -1,8 +1,8 @@
 """Calls the handler of a request and writes its response.
 
-If the handler returns a response with a complete body, it is written before `begin` returns. If
-the handler returns an awaitable, or a body that comes in pieces, a task of the server writes the
-response. If the client is gone, the response is dropped.
+If the handler returns a response with a complete body, the response is written before `begin`
+returns. If the handler returns an awaitable, or a body that comes in pieces, a task of the server
+writes the response. If the client is gone, the response is dropped.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Responder:
     ) -> None:
         """Writes a response whose body comes in pieces."""
         if not self._out.is_open:
-            raise ClientGone("the client closed the connection")
+            raise ClientGone("the connection to the client is closed")
         status, length = response.status, response.length
         is_sent = has_body(request.method, status)
         is_chunked = is_sent and length is None and request.version == "1.1"
@@ -199,7 +199,7 @@ class Responder:
         self._send_refusal(Refusal(status, reason, request.id, request))
 
     def _send_refusal(self, refusal: Refusal) -> None:
-        """Writes a refusal as the response. The connection closes after it."""
+        """Writes a refusal as the response. The connection closes after that response."""
         request = refusal.request
         response, head = self._render(refusal)
         body = response.body if isinstance(response.body, Buffer) else b""

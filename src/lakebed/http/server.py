@@ -6,7 +6,7 @@
     await server.drain(30)
 
 A server runs in the thread of the event loop in which it was created; uvloop is the fastest loop.
-Once a second it checks the timers of every connection.
+Once a second the server checks the timers of every connection.
 
 A forked child process keeps none of the server's sockets. Otherwise, after the server died, clients
 would wait for a response from the child, which still had their connections open but would never
@@ -137,8 +137,8 @@ class Server:
     async def drain(self, timeout_s: float) -> bool:
         """Stops listening, waits for current requests, then closes the remaining connections.
 
-        Waits at most `timeout_s`. Returns whether all connections and handlers ended before that.
-        Handlers that are still running are not cancelled.
+        Waits at most `timeout_s` seconds. Returns whether all connections and handlers ended in
+        that time. Handlers that are still running are not cancelled.
         """
         self._stop_listening()
         self.is_draining = True
@@ -195,9 +195,9 @@ class Server:
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """Counts a new connection and returns how many more connections the limit allows.
 
-        A negative result means that the limit is exceeded and the caller must refuse the
-        connection. If `is_known` is true, the new connection is never closed to make room for
-        others.
+        At the limit, may close another connection to make room. A negative result means that the
+        limit is exceeded and the caller must refuse the connection. If `is_known` is true, the new
+        connection is never closed to make room for others.
         """
         if isinstance(connection, Handshake):
             self._handshakes.add(connection)

@@ -1,8 +1,9 @@
 """Routes, authenticates, admits and runs one request of the HTTP API.
 
 Errors become problem documents, including errors of the HTTP protocol itself; `edge.failures`
-decides which are logged. Every call is counted by its operation and the first digit of its status,
-or as `gone` if its client disconnected. `HANDLERS` is the table of the handlers of all operations.
+decides which are logged. Every request is counted by its operation and the first digit of its
+status, or as `gone` if its client disconnected. `HANDLERS` is the table of the handlers of all
+operations.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
 
 
 class App:
-    """The request handler that `lakebed.http` calls. Used in the loop's thread."""
+    """The request handler that `lakebed.http` calls. Used in the event loop's thread."""
 
     def __init__(
         self,
@@ -115,8 +116,8 @@ class App:
         return _with_common_headers(refusal_response(refusal), refusal.request_id)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
-        """Returns how much memory a request uses when it starts: for its small body, or for its
-        stream buffers."""
+        """Returns how many bytes of memory a request counts as using when it starts: the length of
+        a small body that is already read, or the buffers of a body that is streamed; else 0."""
         whole = request.body.whole
         if whole is not None:
             return len(whole)

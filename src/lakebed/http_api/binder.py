@@ -3,8 +3,9 @@
 The definition of such an operation names the class and the method in `target`. Its handler finds
 the object that the request is for, calls the method and encodes the result. An object that is
 already open is found in the event loop's thread. Opening an object, calling the method and encoding
-the result happen in another thread. A method that returns a change of the object store only
-prepares the change, so it is called in the event loop's thread, and no thread waits for the commit.
+the result happen in another thread. An exception are methods that return a change of the object
+store: they only prepare the change, so they are called in the event loop's thread, and no thread
+waits for the commit.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Call:
     """One call of an operation.
 
     `names` are the variable parts of the path, decoded; `query` is a struct of the operation's
-    query class; `media` is the declared media type of the body.
+    query class; `media` is the declared media type of the body, by default JSON.
     """
 
     __slots__ = ("_run", "_share", "media", "names", "operation", "query", "request")
@@ -66,7 +66,8 @@ class Call:
         self.media = media_of(request)
 
     def number(self, name: str) -> int:
-        """Returns a part of the path as a number. Raises `Refused` if it is not one."""
+        """Returns the part of the path with that name as a number. Raises `Refused` if the part is
+        not a number."""
         text = self.names[name]
         if not text.isascii() or not text.isdigit() or len(text) > 20:
             raise Refused(f"{name} is {text[:40]!r} in the path; it must be a number")
@@ -74,7 +75,8 @@ class Call:
 
     @property
     def raw(self) -> Raw | None:
-        """The type of a raw body (lines or bytes); None if the body is a document."""
+        """The type of a raw body (lines or bytes) that the operation accepts; None if the body is
+        not of such a type. `text/plain` counts as bytes."""
         media_type = Raw.BYTES.value if self.media == _TEXT else self.media
         for kind in self.operation.also_takes:
             if media_type == kind.value:
@@ -141,7 +143,7 @@ class Call:
         return media.decode(data, kind, media_type)
 
     def accepts(self, kind: str) -> bool:
-        """Returns whether the `Accept` header names that media type; `*/*` does not."""
+        """Returns whether the `Accept` header names that media type; `*/*` does not count."""
         return kind in self.request.headers.get("accept", "").lower()
 
 
@@ -156,7 +158,8 @@ def media_of(request: Request) -> str:
 def read_query(kind: type[Struct], raw_query: bytes) -> Struct:
     """Decodes a query string as a `kind`.
 
-    Raises `Refused` if a parameter is unknown or repeated, or its value is not valid.
+    Raises `Refused` if the query is malformed, or if a parameter is unknown or repeated, or its
+    value is not valid.
     """
     if not raw_query:
         return Nothing() if kind is Nothing else _converted(kind, {})

@@ -46,8 +46,9 @@ async def fetch_raw(service: Service, call: Call) -> Response:
 async def _wait_for_offset(
     partition: ReadablePartition, offset: int, wait_ms: int, call: Call
 ) -> None:
-    """If `offset` is the end of the partition, waits until there is a message there, `wait_ms` have
-    passed, the client disconnects, or the server shuts down.
+    """If `offset` is the end of the partition, waits until there is a message there.
+
+    The wait ends early if `wait_ms` have passed, the client disconnects, or the server shuts down.
     """
     if not wait_ms or partition.high_watermark() != offset:
         return
@@ -102,7 +103,7 @@ def _read(
     """Returns messages up to the limits, but at least one if there is one, and the next offset to
     read.
 
-    At a damaged message, returns the messages before it; the next call raises the error.
+    At a damaged message, returns the messages before it, or raises the error if there are none.
     """
     messages: list[Message] = []
     left_bytes = query.max_bytes

@@ -29,7 +29,7 @@ LOCAL: Final = Identity("", is_exempt=True)
 
 
 class TrustingGuard:
-    """Trusts every request. Used for the local socket, which file permissions protect."""
+    """Accepts every request. Used for the local socket, which file permissions protect."""
 
     async def identify(self, request: Request) -> Identity:  # noqa: ARG002
         return LOCAL

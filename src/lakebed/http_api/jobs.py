@@ -1,8 +1,8 @@
 """Runs jobs in the store. One call starts a job; other calls poll it, wait for it or cancel it.
 
-A few jobs may run at a time; further ones are refused, not queued. The states of the most recent
-finished jobs are kept. Jobs end with the process; a caller whose job was lost in this way must
-start it again.
+A few jobs may run at a time; further ones are refused, not queued. The states of the jobs that
+ended most recently are kept. Jobs end with the process; a caller whose job was lost in this way
+must start it again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One job. Its thread writes `done`, `total` and `was_stopped`; the loop's thread writes
-    everything else.
+    """One job. The thread that runs it writes `done`, `total` and `was_stopped`; the event loop's
+    thread writes all other fields.
     """
 
     def __init__(self, work_id: str, kind: str, arguments: Arguments, *, started_ms: int) -> None:
@@ -70,7 +70,7 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one store. Used in the loop's thread."""
+    """The jobs of one store. Used in the event loop's thread."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Jobs:
         return sorted(self._kinds)
 
     def list(self) -> list[JobState]:
-        """Returns the jobs in the order they were started."""
+        """Returns the jobs that are running or ended recently, in the order they were started."""
         return [job.described() for job in self._jobs.values()]
 
     def start(self, kind: str, arguments: Arguments) -> JobState:
@@ -112,7 +112,7 @@ class Jobs:
                 f"unknown kind of job {kind[:40]!r}; the known kinds are: {kind_names}"
             )
         if self._is_closed:
-            raise Closed("the store is being closed")
+            raise Closed("no job can be started, because the server is shutting down")
         running = sum(not job.ended.is_set() for job in self._jobs.values())
         if running >= self._running_max:
             raise Busy(f"{running} jobs are running, the maximum; wait for one to end")
@@ -131,14 +131,16 @@ class Jobs:
         return self._find(work_id).ended
 
     def cancel(self, work_id: str) -> None:
-        """Asks the job to stop at its next step. Has no effect on a job that has ended. Raises
-        `NotFound` if there is no such job.
+        """Requests that the job stops at its next step. Has no effect on a job that has ended.
+
+        Raises `NotFound` if there is no such job.
         """
         self._find(work_id).is_stop_requested = True
 
     async def close(self, timeout_s: float) -> bool:
-        """Cancels all jobs, refuses new ones, and waits for them to end. Returns whether they ended
-        within `timeout_s`.
+        """Refuses new jobs, cancels all jobs, and waits up to `timeout_s` for them to end.
+
+        Returns whether all have ended.
         """
         self.cut()
         if self._tasks:
@@ -180,7 +182,8 @@ class Jobs:
         job = self._jobs.get(work_id)
         if job is None:
             raise NotFound(
-                f"there is no job {work_id[:40]!r}; it may have ended long ago and been forgotten"
+                f"there is no job {work_id[:40]!r}; jobs are forgotten some time after they end, "
+                "and when the process that ran them ends"
             )
         return job
 

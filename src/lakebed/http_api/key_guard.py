@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class KeyGuard:
-    """Checks the access keys of requests. Used in the loop's thread."""
+    """Checks the access keys of requests. Used in the event loop's thread."""
 
     def __init__(self, keys: KeyRing, *, clock: Clock | None = None) -> None:
         self._keys = keys
@@ -67,7 +67,10 @@ class KeyGuard:
         self._refusals.note(peer=request.peer, access_key=quoted, why=why)
 
     async def _find(self, access_key: str) -> KnownKey | None:
-        """Returns the key from the cache, or looks it up in the store in another thread."""
+        """Returns the key from the cache, or looks it up in another thread.
+
+        Returns None if the key is unknown or disabled.
+        """
         key = self._keys.remembered(access_key)
         if key is not None:
             return key
@@ -80,13 +83,13 @@ class KeyGuard:
 
 
 def read_basic(authorization: str) -> tuple[str, str]:
-    """Returns the access key and the secret of an `Authorization` header.
+    """Returns the access key and the secret in the value of an `Authorization` header.
 
-    Raises `ValueError` if the header is not valid.
+    Raises `ValueError` if that is not a valid value with HTTP Basic credentials.
     """
     scheme, _, credentials = authorization.strip().partition(" ")
     if scheme.lower() != "basic":
-        raise ValueError("its scheme must be Basic")
+        raise ValueError("the scheme must be Basic")
     if len(credentials) > CREDENTIALS_CHARACTERS_MAX:
         raise ValueError(f"the credentials are longer than {CREDENTIALS_CHARACTERS_MAX} characters")
     try:

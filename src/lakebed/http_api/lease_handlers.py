@@ -48,10 +48,10 @@ _HERE_MAX = 200  # messages; more are encoded in another thread
 async def _leased(
     service: Service, group: Group, lease_request: LeaseRequest, request: Request
 ) -> list[LeasedMessage]:
-    """Leases messages, and waits for them if the request asks for it.
+    """Leases messages, and waits for them up to the `wait_ms` of the request.
 
-    Returns an empty list if none arrives before the time-out, the client disconnects, or the server
-    shuts down.
+    Returns an empty list if no message arrives before the time-out, the client disconnects, or the
+    server shuts down.
     """
 
     def try_lease() -> list[LeasedMessage]:

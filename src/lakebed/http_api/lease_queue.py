@@ -1,4 +1,6 @@
-"""The queue of requests that wait for a message to lease in a group. A change wakes one of them.
+"""The queue of requests that wait for a message to lease in a group.
+
+A change of the group wakes one of them.
 
 If each change woke all waiters, a hundred of them would compete for one message. So a change wakes
 only the first waiter. A waiter that leases something, or fails, wakes the next, because there may
@@ -22,7 +24,7 @@ from lakebed.store.group import Group
 
 
 class LeaseQueue:
-    """The requests that wait for messages of one group. Used in the loop's thread."""
+    """The requests that wait for messages of one group. Used in the event loop's thread."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -34,7 +36,8 @@ class LeaseQueue:
 
     @contextmanager
     def place(self) -> Iterator[WakeEvent]:
-        """Adds a waiter to the end of the queue while the context is open. Yields its event."""
+        """Adds a waiter to the end of the queue while the context is open. Yields the waiter's
+        event."""
         wake_event = WakeEvent()
         self._count += 1
         self._waiters[wake_event] = None
@@ -62,11 +65,10 @@ class LeaseQueue:
             wake_event.set_in_loop()
 
     def set_timer(self) -> None:
-        """Sets a timer that wakes a waiter when the next message can be leased.
+        """Sets a timer that wakes a waiter when a message may become available by itself.
 
-        That is when the earliest lease or delay of the group ends.
-
-        The lease handler calls this when it has found no message.
+        That is when the earliest lease, delay or schedule of the group ends. The lease handler
+        calls this when it has found no message.
         """
         if self._timer is not None:
             self._timer.cancel()

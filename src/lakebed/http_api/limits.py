@@ -12,9 +12,9 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 class ApiLimits:
     """Limits of the HTTP API.
 
-    A request is refused with a retryable error if it would exceed the number of requests (of one
-    access key: only after a short wait), of calls that wait for a thread, of body bytes or of jobs.
-    Requests that wait for messages count too.
+    A request is refused with a retryable error if it would exceed the limit of requests (for the
+    limit of one access key, only after a short wait), of calls that wait for a thread, of body
+    bytes, or of jobs. Requests that wait for messages count too.
     """
 
     requests_max: int = bounded(4_000, minimum=1, maximum=1_000_000)  # at a time
@@ -26,7 +26,7 @@ class ApiLimits:
         1_000, minimum=1, maximum=1_000_000
     )  # calls that wait for such a thread
     jobs_max: int = bounded(4, minimum=1, maximum=100)  # at a time
-    jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # ended jobs
+    jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # ended jobs whose state is kept
 
     def __post_init__(self) -> None:
         check(self)

@@ -22,7 +22,7 @@ from lakebed.http.request import Request
 
 
 class LogChanges:
-    """Waits for the changes of one log, for one request. Used in the loop's thread."""
+    """Waits for the changes of one log, for one request. Used in the event loop's thread."""
 
     def __init__(self, log: LogView, request: Request) -> None:
         self._log = log
@@ -47,8 +47,8 @@ class LogChanges:
     async def come(self, deadline_s: float | None = None) -> bool:
         """Waits until the log has changed since `arm`, and returns True.
 
-        Returns False if the deadline (by the loop's clock; None means no deadline) passes, the
-        client disconnects, or the server shuts down.
+        Returns False if the deadline (by the event loop's clock; None means no deadline) passes,
+        the client disconnects, or the server shuts down.
         """
         if self._request.is_hurried:
             return False

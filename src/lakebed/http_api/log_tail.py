@@ -2,8 +2,8 @@
 disconnects or the server shuts down.
 
 One batch is in memory at a time; the client must receive it before the next one is read. Retention
-keeps the segments that were not yet sent to a connected client. If a segment is lost anyway, or the
-log is closed, the last line is `{"problem": …}`.
+keeps the segments that were not yet sent to a connected client. If reading fails later, for example
+because the log is closed, the last line is `{"problem": …}`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Handlers that open and seal logs and set their watermark, and the lookup of the log of a call.
 
-Only `open_log` creates a log; for all other calls, an unknown name is an error. The requests of an
-open log share its flushes.
+Only `open_log` creates a log; for all other calls, an unknown name is an error. Requests that wait
+for records of the same log share its flushes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Flushes:
         self._under_way: asyncio.Future[None] | None = None
 
     async def until_durable(self, service: Service, last: RecordId) -> None:
-        """Waits until the record `last` is durable. Raises the error of the flush if it fails."""
+        """Waits until the record `last` is durable. Raises the error of a flush that fails."""
         is_covered = False  # whether the awaited flush began after the append
         while self._log.durable_end() <= last:
             if self._under_way is None:
@@ -67,7 +67,7 @@ class Flushes:
 
 
 class OpenLog:
-    """An open log, and the state that its requests share. Used in the loop's thread."""
+    """An open log, and the state that its requests share. Used in the event loop's thread."""
 
     def __init__(self, log: Aof) -> None:
         self.log = log
@@ -83,7 +83,10 @@ async def find_log(service: Service, call: Call) -> OpenLog:
 
 
 async def find_log_to_read(service: Service, call: Call) -> Aof | ReadOnlyLog:
-    """Returns the log for reading. This also works while the disk accepts no writes."""
+    """Returns the log that a call names, for reading. Raises `NotFound` if it does not exist.
+
+    This also works while the disk accepts no writes.
+    """
     store, name = service.store, call.names["log"]
     opened = _opened.setdefault(service, {}).get(name)
     if opened is not None and not opened.log.is_closed:
@@ -126,8 +129,10 @@ async def open_log(service: Service, call: Call) -> LogDescription:
 
 
 async def _description(service: Service, call: Call) -> LogDescription | None:
-    """Describes a readable log. Returns None if the log does not exist, or its creation was not
-    finished."""
+    """Describes a log that can be read, although it cannot be opened for writing.
+
+    Returns None if the log does not exist, or its creation was not finished.
+    """
     try:
         log = await find_log_to_read(service, call)
     except NotFound:

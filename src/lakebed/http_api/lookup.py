@@ -22,7 +22,10 @@ async def topic_of(service: Service, call: Call) -> StoreTopic:
 
 
 async def readable_topic_of(service: Service, call: Call) -> StoreTopic | ReadOnlyTopic:
-    """Returns the topic for reading. This also works while the disk accepts no writes."""
+    """Returns the topic that a call names, for reading. Raises `NotFound` if it does not exist.
+
+    This also works while the disk accepts no writes.
+    """
     topics, name = service.store.topics, call.names["topic"]
     opened = topics.opened_topic(name)
     if opened is not None and opened.is_whole:
@@ -31,8 +34,8 @@ async def readable_topic_of(service: Service, call: Call) -> StoreTopic | ReadOn
 
 
 async def partition_of(service: Service, call: Call) -> Partition:
-    """Returns the partition that a call names. Raises `NotFound` if it or its topic does not
-    exist."""
+    """Returns the partition that a call names. Raises `NotFound` if the partition or its topic does
+    not exist."""
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
     opened = _opened_partition(service, name, number)
     if opened is not None:
@@ -41,7 +44,11 @@ async def partition_of(service: Service, call: Call) -> Partition:
 
 
 async def readable_partition_of(service: Service, call: Call) -> Partition | ReadOnlyPartition:
-    """Returns the partition for reading. This also works while the disk accepts no writes."""
+    """Returns the partition that a call names, for reading. This also works while the disk accepts
+    no writes.
+
+    Raises `NotFound` if the partition or its topic does not exist.
+    """
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
     opened = _opened_partition(service, name, number)
     if opened is not None:
@@ -59,7 +66,8 @@ def _opened_partition(service: Service, name: str, number: int) -> Partition | N
 
 
 async def group_of(service: Service, call: Call) -> Group:
-    """Returns the group that a call names. Raises `NotFound` if it does not exist."""
+    """Returns the group that a call names. Raises `NotFound` if the group or its topic does not
+    exist."""
     topics, topic, name = service.store.topics, call.names["topic"], call.names["group"]
     opened = topics.opened_group(topic, name)
     return await service.run(lambda: topics.open_group(topic, name)) if opened is None else opened

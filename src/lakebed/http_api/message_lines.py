@@ -56,8 +56,8 @@ class MessageColumns(Struct):
 def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> MessageColumns:
     """Parses messages from JSON lines.
 
-    Raises `InputError` with the number of the first line that is not valid, and `TooLarge` if there
-    are too many messages or one is too large.
+    Raises `InputError` with the number of the first line that is not valid, or if there is no line,
+    and `TooLarge` if there are too many messages or one is too large.
     """
     columns = MessageColumns([], [], [], [])
     for number, line in enumerate(_split(data), start=1):
@@ -73,7 +73,7 @@ def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> Messag
             what = f"line {number}: the size of the message in bytes"
             raise TooLarge(what, size=size, limit=message_bytes_max)
     if not columns.values:
-        raise InputError("the body has no lines")
+        raise InputError("the body is empty; it must have one message per line")
     return columns
 
 

@@ -1,4 +1,4 @@
-"""Handlers of objects that stream bytes, or need more than one commit.
+"""Handlers for objects whose bytes are streamed, and for calls that need several commits.
 
 A small object is stored as a whole. A large object is received and sent in pieces, so memory is
 bounded. The store verifies each piece before it is sent.

@@ -102,7 +102,10 @@ def describe(operations: Iterable[Operation[Any]]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The schemas of all types in the table. A query struct becomes parameters, not a component."""
+    """The schemas of all types in the table of operations.
+
+    The fields of a query struct become parameters, so the struct has no schema of its own.
+    """
 
     def __init__(self, operations: tuple[Operation[Any], ...]) -> None:
         documents: list[Any] = [Problem]
@@ -201,8 +204,8 @@ def _query_parameters(operation: Operation[Any], schemas: _Schemas) -> list[Sche
 
 
 def _query_schema(field: Schema) -> Schema:
-    """Removes null from the schema of a query parameter: an optional parameter is simply left
-    out."""
+    """Returns the schema of a query parameter without null, because an optional parameter is left
+    out instead."""
     if "anyOf" not in field:
         return field
     kinds = [schema for schema in field["anyOf"] if schema.get("type") != "null"]
@@ -223,7 +226,7 @@ def _body(operation: Operation[Any], schemas: _Schemas) -> Schema:
 
 
 def _needs_body(operation: Operation[Any]) -> bool:
-    """Returns whether the body has required fields. Otherwise it may be empty."""
+    """Returns whether the request needs a body, because the body has required fields."""
     if operation.body is Nothing:
         return False
     fields = msgspec.structs.fields(operation.body)

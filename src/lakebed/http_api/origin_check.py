@@ -6,12 +6,12 @@ the request. But it also sends headers about the origin that a page cannot set:
 - `Host` must be a name of the node. In a DNS rebinding attack, the attacker's name resolves to this
   machine, so the browser treats both as the same origin, but `Host` is the attacker's name. IP
   addresses are always allowed, and over TLS the certificate replaces this check.
-- `Origin`, if sent, must be the node's own, and `Sec-Fetch-Site` must not name another site,
-  unless the user follows a link.
-- A `POST` must not have a `Content-Type` that a form can send, and needs another one if it has a
-  body: a page may send a form to any site, and an old browser does not send its origin. For other
-  methods that change something, a browser first asks the target site for permission (CORS), which
-  the node never gives.
+- `Origin`, if sent, must be the node's own.
+- `Sec-Fetch-Site`, if sent, must not name another site, unless the user follows a link.
+- A `POST` must not have a `Content-Type` that an HTML form can send, and a `POST` with a body must
+  have a `Content-Type`: a page may send a form to any site, and an old browser does not send its
+  origin. For other methods that change something, a browser first asks the target site for
+  permission (CORS), which the node never gives.
 
 The local socket needs no such check, because pages cannot reach it.
 """
@@ -52,9 +52,11 @@ class OriginCheck:
         self._names = self._configured | own
 
     def check(self, request: Request) -> None:
-        """Raises `CrossSite` if a page of another site made the request.
+        """Raises `CrossSite` if a page of another site made the request, or may have made it
+        because Host is not a name of the node.
 
-        Raises `UnsupportedMedia` for a POST whose body an HTML form could have sent.
+        Raises `UnsupportedMedia` for a POST whose body an HTML form could have sent. Requests on
+        the local socket are not checked.
         """
         if not request.peer:
             return
@@ -86,7 +88,7 @@ class OriginCheck:
             raise CrossSite("the request was made by a page of another site")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Returns whether the origin is this node.
+        """Returns whether `origin`, the value of an `Origin` header, is this node.
 
         A proxy may have changed Host, so the configured names are accepted too.
         """
@@ -109,7 +111,7 @@ def _check_media(request: Request) -> None:
 
 
 def _is_visit(method: str, headers: Mapping[str, str]) -> bool:
-    """Returns whether the user follows a link. Then no page can read the response."""
+    """Returns whether the user follows a link, so that no page can read the response."""
     return method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
 
 

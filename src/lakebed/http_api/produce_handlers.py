@@ -73,7 +73,7 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
     """Appends to several partitions, and waits for every append that was queued, even if others
     fail.
 
-    Raises the gravest error if all appends failed, and `PartlyAppended` if only some failed.
+    Raises the gravest error if no append succeeded, and `PartlyAppended` if only some did.
     """
     appended: list[Appended] = []
     tickets: list[Ticket[Stored]] = []
@@ -262,7 +262,7 @@ def _parts(topic: StoreTopic, document: Produce) -> list[tuple[Partition, _Part]
         number = 0
     if number is None and document.producer is not None:
         raise InputError(
-            "an append with a producer needs a partition, because the topic has several"
+            "an append with a producer needs a partition, because the topic has several partitions"
         )
     if number is None and document.keys is None:
         number = topic.next_partition()

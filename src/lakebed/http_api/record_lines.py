@@ -1,4 +1,4 @@
-"""Records as lines: plain lines in requests, and one JSON document per record in responses."""
+"""Records as lines: each line is a payload in requests, and a JSON document in responses."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class RecordLine(Struct, frozen=True):
 
 
 def payloads_of(data: bytes) -> list[bytes]:
-    """Returns each line without its newline. The last line needs no newline. Raises `InputError` if
-    a line is empty.
+    """Splits a body into lines, and returns them without their newlines.
+
+    The last line needs no newline. Raises `InputError` if a line is empty.
     """
     lines = data.split(b"\n")
     if not lines[-1]:

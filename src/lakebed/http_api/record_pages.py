@@ -1,8 +1,8 @@
 """Pages of a log's durable records. A page has at least one record, if there is one.
 
-A page reports the position where the next page begins. After the last record of a segment, that is
-the start of the next segment, so that a reader does not need a segment again after it has read all
-of it.
+A page reports the position where the next page begins. If the page ends with the last record of a
+sealed segment, that is the start of the next segment, so that a reader does not need a segment
+again after it has read all of it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ class Page(NamedTuple):
 
 
 def empty_page_at_end(log: ReadLog, page_request: PageRequest) -> Page | None:
-    """Returns an empty page if the reader is at the log's end, without accessing the disk; else
-    None."""
+    """Returns an empty page if the requested page begins at the log's end; else None.
+
+    If the log is open for writing, this does not access the disk.
+    """
     durable_end = log.durable_end()
     if not page_request.start or page_request.start != durable_end:
         return None
@@ -143,7 +145,8 @@ def _oldest(log: ReadLog, durable_end: RecordId) -> RecordId:
 
 
 def _position_after(log: ReadLog, position: RecordId) -> RecordId:
-    """Returns the position, or the start of the next segment if the position is the end of one."""
+    """Returns the start of the next segment if `position` is the end of a sealed segment, else
+    `position`."""
     segments = log.segments()
     try:
         index = locate(segments, position)

@@ -60,8 +60,8 @@ class _Batch:
         self.record_ids: list[int] = []
 
     def append(self, log: Aof) -> None:
-        """Appends the remaining records without waiting. Raises `WouldBlock` if the log accepts no
-        more."""
+        """Appends the remaining records without waiting. Raises `WouldBlock` if the log does not
+        accept all of them now."""
         document, done = self._document, len(self.record_ids)
         try:
             ids = log.append_records(
@@ -105,9 +105,10 @@ async def append_records(service: Service, call: Call) -> logs.RecordIds:
 
 
 def _durable_s(timeout_ms: int) -> float:
-    """Returns how many seconds an append waits until its records are durable, if the disk is full.
+    """Returns how many seconds an append waits for its records to become durable if the disk is
+    full.
 
-    That is `timeout_ms`, or `ROOM_WAIT_S` if `timeout_ms` is 0.
+    That is `timeout_ms`, but at most 60 s, or `ROOM_WAIT_S` if `timeout_ms` is 0.
     """
     return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
 
@@ -183,9 +184,7 @@ async def _read_append(call: Call) -> logs.AppendRecords:
 
 
 def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
-    """Raises `InputError` if the log would refuse one of the records, so that nothing is appended
-    then.
-    """
+    """Raises `InputError` if a record or its numbers are not valid, so that nothing is appended."""
     count = len(document.payloads)
     for index, payload in enumerate(document.payloads):
         if not payload:
@@ -256,7 +255,7 @@ def _page_request(call: Call) -> PageRequest:
 
 
 def _response(call: Call, page: Page) -> Response:
-    """Encodes a page. Callers do this in another thread if it has records, because that is slow."""
+    """Encodes a page. A page with records is encoded in another thread, because that is slow."""
     records = page.records
     if not call.accepts(media.LINES):
         return response_of(records, call)

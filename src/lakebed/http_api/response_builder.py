@@ -42,7 +42,7 @@ def problem_response(error: LakebedError, *, request_id: str, closes: bool = Fal
 def refusal_response(refusal: Refusal) -> Response:
     """Returns the response to a request that the HTTP protocol layer refused.
 
-    The connection is closed after it.
+    The connection is closed after the response.
     """
     error: LakebedError = Refused(refusal.reason)
     if refusal.status == 503:

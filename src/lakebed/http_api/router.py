@@ -22,8 +22,8 @@ class NoSuchMethod(Refused):
 
 
 class _Node:
-    """One part of a path: the parts that may follow it, and the operations whose paths end with
-    it."""
+    """A node of the tree of paths: the parts that may follow, and the operations whose paths end
+    here."""
 
     def __init__(self) -> None:
         self.parts: dict[str, _Node] = {}
@@ -42,8 +42,8 @@ class Router:
     def find(self, method: str, raw_path: bytes) -> tuple[Operation[object], Mapping[str, str]]:
         """Returns the operation for a method and a path, and the names in the path.
 
-        Raises `NoSuchPath` or `NoSuchMethod`, or `Refused` if a name is not UTF-8. A HEAD request
-        is routed as GET; its response has no body.
+        Raises `NoSuchPath` if no operation has the path, `NoSuchMethod` if none of those that have
+        it has the method, and `Refused` if a name is not UTF-8. A HEAD request is routed as GET.
         """
         node, names = self._walk(raw_path)
         operation = node.operations.get("GET" if method == "HEAD" else method)

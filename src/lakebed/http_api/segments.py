@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from lakebed.aof.log import Aof
 from lakebed.aof.span import records_end
-from lakebed.aof.tiers.errors import Missing, Transient
+from lakebed.aof.tiers.errors import Transient
 from lakebed.aof.tiers.object_store import ObjectSource, ObjectStore
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs, topics
 from lakebed.api.operation import Operation
-from lakebed.base.errors import Busy, NotFound
-from lakebed.base.files import Disk
+from lakebed.base.errors import Busy, Corrupt, NotFound
+from lakebed.base.files import Disk, File
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
@@ -36,8 +36,9 @@ from lakebed.http_api.lookup import readable_partition_of
 from lakebed.http_api.record_pages import ReadLog
 from lakebed.http_api.service import Service
 from lakebed.http_api.stored_range import StoredRange, answer_range, stored_file
+from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.read_only import ReadOnlyPartition
+from lakebed.keratin.read_only import ReadOnlyPartition, scan_end
 from lakebed.keratin.view import PartitionSegment
 
 _TRIES: Final = 3  # to open a segment that moves to another tier meanwhile
@@ -85,9 +86,11 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
     """Opens the segment in the tier where it is now.
 
-    Raises `NotFound` if the segment does not exist or is not in `tier` (None means any tier), and
-    `Busy` if it moves at each attempt.
+    Raises `NotFound` if the segment does not exist or is not in `tier` (None means any tier),
+    `Busy` if it moves between tiers at each attempt, and `Corrupt` if it does not move but its file
+    or object is missing.
     """
+    missing: list[SegmentInfo] = []
     for _ in range(_TRIES):
         info = _find(log, segment_id)
         if tier not in (None, info.tier):
@@ -96,9 +99,13 @@ def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRang
             )
         try:
             return _open_object(log, info) if info.tier == 2 else _open_file(log, info)
-        except (NotFound, Missing):
-            continue  # it moved: find it again
-    raise Busy(f"{log.name}: segment {segment_id} is moving between tiers; retry later")
+        except NotFound:  # it moved: find it again
+            missing.append(info)
+            log.refresh()
+    if len(set(missing)) > 1:
+        raise Busy(f"{log.name}: segment {segment_id} is moving between tiers; retry later")
+    what = "object" if missing[0].tier == 2 else "file"
+    raise Corrupt(f"the {what} of segment {segment_id} is missing", path=missing[0].path)
 
 
 def _find(log: ReadLog, segment_id: int) -> SegmentInfo:
@@ -167,11 +174,14 @@ def _open_log_file(
 ) -> StoredRange:
     """Opens the log file of a segment, and checks that it is the file that the partition describes.
 
-    Compaction replaces a sealed file before the partition's description changes; the file then has
-    another size.
+    Compaction replaces a sealed file before the partition's description changes; until then the new
+    file is smaller than described. Raises `NotFound` if there is no such segment, or it has another
+    `generation`; `Busy` if compaction is replacing the file at each attempt; and `Corrupt` if the
+    file is missing or cut short.
     """
     for _ in range(_TRIES):
-        file = partition.disk.open(_find_log_file(partition, base_offset).path)
+        before = _find_log_file(partition, base_offset)
+        file = _open_described(partition, before)
         try:
             info = _find_log_file(partition, base_offset)  # as described after the file was opened
             if generation not in (None, info.generation):
@@ -179,13 +189,53 @@ def _open_log_file(
                     f"{partition.name}: segment {base_offset} was compacted: its generation is "
                     f"{info.generation} now, not {generation}"
                 )
-            if not info.is_sealed or file.size() == info.end:
+            size = file.size()
+            is_longer = info == before and size > info.end  # by bytes that belong to no record
+            if not info.is_sealed or size == info.end or is_longer:
                 return stored_file(file, info.end, _generation_headers(info))
+            if info == before:
+                _check_replaced(partition, info)
         except BaseException:
             file.close()
             raise
         file.close()
-    raise Busy(f"{partition.name}: segment {base_offset} is being compacted; retry later")
+    raise Busy(
+        f"{partition.name}: compaction is replacing the file of segment {base_offset}; retry later"
+    )
+
+
+def _open_described(partition: Partition | ReadOnlyPartition, info: PartitionSegment) -> File:
+    """Opens the file of a segment.
+
+    Raises `NotFound` if the segment was removed, and `Corrupt` if only its file is missing.
+    """
+    try:
+        return partition.disk.open(info.path)
+    except NotFound:
+        _find_log_file(partition, info.base_offset)  # a file is removed after its description
+        raise Corrupt("the file of the segment is missing", path=info.path) from None
+
+
+def _check_replaced(partition: Partition | ReadOnlyPartition, info: PartitionSegment) -> None:
+    """Checks the file of a sealed segment that is smaller than described.
+
+    Raises `Corrupt` unless it has good records up to the segment's last offset, as a file that
+    compaction has written.
+    """
+    log = open_log(partition.disk, info.path, base_offset=info.base_offset, is_sealed=True)
+    try:
+        end, next_offset, _ = scan_end(log, log.records_start, info.base_offset)
+        size = log.size
+    finally:
+        log.close()
+    if (end, next_offset) != (size, info.next_offset):
+        raise Corrupt(
+            "the segment is cut short",
+            path=info.path,
+            offset=end,
+            expected=f"{info.end} bytes",
+            found=size,
+        )
 
 
 def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -> PartitionSegment:

@@ -22,7 +22,7 @@ from lakebed.store.store import Store
 
 
 class HttpApi:
-    """The HTTP API of one store. Created in a running loop, and used in its thread."""
+    """The HTTP API of one store. Created while an event loop is running, and used in its thread."""
 
     def __init__(
         self,

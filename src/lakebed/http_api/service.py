@@ -32,7 +32,7 @@ LARGE_MAX: Final = 16  # large bodies received at the same time, each using some
 class Service(Worker):
     """Gives handlers access to the store and to worker threads.
 
-    Used in the loop's thread. The store itself is thread-safe.
+    Used in the event loop's thread. The store itself is thread-safe.
     """
 
     def __init__(

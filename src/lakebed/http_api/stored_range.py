@@ -19,7 +19,10 @@ PIECE_BYTES: Final = 1 * MIB
 
 
 class StoredRange(NamedTuple):
-    """An open source of `size` bytes. `descriptor` is set if sendfile can send them."""
+    """An open source, of which `size` bytes can be read; `headers` are sent with them.
+
+    `descriptor` is the open file's descriptor if sendfile can send the bytes, else None.
+    """
 
     source: RangeSource
     size: int
@@ -55,10 +58,11 @@ async def answer_range(
     offset: int,
     length: int | None,
 ) -> Response:
-    """Responds with up to `length` bytes from `offset` on, or all of them if `length` is None; none
-    at the end of the source.
+    """Responds with up to `length` bytes of a source from `offset` on, or with all if `length` is
+    None.
 
-    Raises `BadRange` if `offset` is after the end.
+    `opening` opens the source. At the end of the source the response has no bytes. Raises
+    `BadRange` if `offset` is after the end.
     """
     stored = await service.run(opening)
     if offset > stored.size:

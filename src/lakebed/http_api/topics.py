@@ -1,4 +1,4 @@
-"""Handlers of topics. Those of messages are in `produce_handlers` and `fetch_handlers`."""
+"""Handlers of topics. `produce_handlers` and `fetch_handlers` have those of messages."""
 
 from __future__ import annotations
 

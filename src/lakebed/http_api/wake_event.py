@@ -7,8 +7,10 @@ import contextlib
 
 
 class WakeEvent:
-    """An event for one waiter, created in the loop. If it is set before the wait, the wait ends
-    immediately."""
+    """An event for one waiter, created in the event loop's thread.
+
+    If the event is set before the wait, the wait ends immediately.
+    """
 
     __slots__ = ("_is_set", "_loop", "_waiter")
 
@@ -25,7 +27,7 @@ class WakeEvent:
             self._loop.call_soon_threadsafe(self.set_in_loop)
 
     def set_in_loop(self) -> None:
-        """Sets the event. Must be called in the loop's thread."""
+        """Sets the event. Must be called in the event loop's thread."""
         self._is_set = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -33,7 +35,7 @@ class WakeEvent:
     async def wait(self, until_s: float) -> bool:
         """Waits until the event is set, then clears it.
 
-        Returns False if the loop's clock reaches `until_s` first.
+        Returns False if the event loop's clock reaches `until_s` first.
         """
         if not self._is_set:
             self._waiter = self._loop.create_future()

@@ -1,4 +1,4 @@
-"""The future that an append returns, and the error for an append that only partly succeeded."""
+"""The future that an append returns, and the error to raise if several appends partly fail."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 class AppendFuture:
     """The result of a queued append, used like a `concurrent.futures.Future`.
 
-    The append completes whether or not a caller waits for it. A waiting thread may become the
-    leader that commits all queued appends.
+    The append completes whether or not a caller waits for it. A thread that waits may become the
+    leader, which commits queued appends of other callers too.
     """
 
     __slots__ = ("_ticket", "partition")

@@ -1,4 +1,4 @@
-"""Builds `Append` requests from the arguments of a caller, and validates them completely.
+"""Validates the arguments of a caller, and builds `Append` requests from them.
 
 A queued request never changes: lists are copied, and so are payloads that are not `bytes`.
 """
@@ -46,10 +46,10 @@ def build_append(
     producer: Producer | None = None,
     not_before_ms: int = 0,
 ) -> Append:
-    """Builds an append with one record per payload. A payload of None deletes its key.
+    """Builds an append with one record per payload. A payload of None deletes the message's key.
 
     If `config` is None, only the limits of the file format apply. That is for copying messages that
-    another topic has already accepted.
+    another topic has already accepted. Raises `InputError` if an argument is invalid.
     """
     message_payloads = _to_tuple("payloads", payloads)
     count = len(message_payloads)
@@ -91,7 +91,12 @@ def build_append(
 
 
 def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Append:
-    """Builds an append of one Kafka record batch, which is stored as a whole or not at all."""
+    """Builds an append of one Kafka record batch, which is stored as a whole or not at all.
+
+    Raises `InputError` if the header or the checksum of the batch is not valid, `TooLarge` if the
+    batch is too large, and `CodecMissing` if its codec is not installed. The messages in the batch
+    are not decoded.
+    """
     try:
         data = _copied(batch)
         header = check(data)
@@ -128,8 +133,8 @@ def _batch_append(data: bytes, header: RecordBatchHeader, ack: Ack) -> Append:
 def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> tuple[object, ...]:
     """Copies the values, because the caller's list may change before the append is written.
 
-    Raises `InputError` if `values` is not iterable, is a single string or bytes-like object, or
-    does not have `count` values.
+    Raises `InputError` if `values` is not iterable, is a `str`, `bytes`, `bytearray` or
+    `memoryview`, or does not have `count` values, if `count` is given.
     """
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")
@@ -174,15 +179,16 @@ def _tombstone_flag(
 def _schedule(not_before_ms: int) -> tuple[Header, ...]:
     if type(not_before_ms) is not int or not 0 <= not_before_ms <= TIMESTAMP_MS_MAX:
         raise InputError(
-            f"not_before_ms {str(not_before_ms)[:40]}: must be 0 or milliseconds since 1970"
+            f"not_before_ms {str(not_before_ms)[:40]}: must be 0 or a time in ms since 1970"
         )
     return ((NOT_BEFORE_HEADER, b"%d" % not_before_ms),) if not_before_ms else ()
 
 
 def _scheduled_flag(headers: Sequence[Header]) -> int:
-    """Returns the flag `SCHEDULED` if the headers include a delivery time, otherwise 0.
+    """Returns the flag `SCHEDULED` if there is a `NOT_BEFORE_HEADER`, otherwise 0.
 
-    The delivery time comes from `not_before_ms`, or from a header that the caller passed.
+    That header comes from the argument `not_before_ms`, or from the headers that the caller passed.
+    Its value is not checked.
     """
     is_scheduled = any(name == NOT_BEFORE_HEADER for name, _ in headers)
     return int(RecordFlags.SCHEDULED) if is_scheduled else 0
@@ -240,7 +246,9 @@ def _checked(producer: Producer) -> Producer:
     try:
         producer_id, epoch, sequence = map(operator.index, producer)
     except (TypeError, ValueError):
-        raise InputError("producer: must be an id, an epoch and a sequence") from None
+        raise InputError(
+            "producer: must be three integers: an id, an epoch and a sequence"
+        ) from None
     if not (0 <= producer_id <= OFFSET_MAX and 0 <= epoch <= EPOCH_MAX):
         raise InputError(
             f"producer {producer_id}, epoch {epoch}: the id must be 0 to {OFFSET_MAX}, "
@@ -263,7 +271,9 @@ def _stamps(timestamps_ms: Numbers, count: int) -> Numbers:
             stamps = array("Q", _to_tuple("timestamps_ms", timestamps_ms, count))  # type: ignore[arg-type]
             latest = max(stamps)
     except (TypeError, OverflowError):
-        raise InputError("timestamps_ms: must be milliseconds since 1970, 0 or more") from None
+        raise InputError(
+            f"timestamps_ms: must be integers from 0 to {TIMESTAMP_MS_MAX}, in ms since 1970"
+        ) from None
     if latest > TIMESTAMP_MS_MAX:
         raise InputError(f"timestamps_ms: {latest} is more than the maximum {TIMESTAMP_MS_MAX}")
     return latest if isinstance(timestamps_ms, int) else stamps

@@ -3,9 +3,10 @@
     ranges = [PartitionRange(partition, start, end), …]
     ends = advance_partitions(ranges, messages_max=10_000, bytes_max=None)
 
-`lakebed.base.oldest_first` chooses among the chunks. In a sealed segment, there is one chunk per
-index entry. In the active segment, or where an index is missing, is damaged or does not show the
-newest timestamp since `start`, the messages are read instead, and each batch of them is a chunk.
+`lakebed.base.oldest_first` chooses among the chunks. Between two index entries of a sealed segment,
+the chunk comes from the indexes. Elsewhere the messages are read, and each batch of them is a
+chunk: in the active segment, before the first and after the last index entry, and where an index is
+missing, is damaged or does not show the newest timestamp since `start`.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def advance_partitions(
     """Returns for each range the offset up to which to read next.
 
     The offsets are chosen so that event time advances in all partitions together, and that the
-    messages before them do not exceed the limits, all partitions together. None means no limit. At
-    least one message is chosen, even if it alone exceeds the limits.
+    messages of all ranges up to these offsets together stay within the limits. None means no limit.
+    Sizes in bytes are approximate. If there are any messages, at least one is chosen, even if it
+    exceeds a limit.
     """
     backlogs = [PartitionBacklog(*partition_range) for partition_range in ranges]
     return advance(backlogs, Limit(messages_max, bytes_max))
@@ -69,8 +71,8 @@ class _Stride(NamedTuple):
 class PartitionBacklog:
     """The unread messages `[start, end)` of one partition. Implements `Backlog`.
 
-    An offset without a message counts as part of the next message, or of the last one if none
-    follows.
+    Chunks that come from an index count every offset as a message, even if compaction has removed
+    the message.
     """
 
     def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:
@@ -126,7 +128,7 @@ class PartitionBacklog:
     def _strides(self, info: PartitionSegment) -> list[_Stride]:
         """Returns the records of a sealed segment that both indexes list.
 
-        Returns none for the active segment, or if an index is missing or damaged.
+        Returns none for the active segment, or if an index cannot be loaded.
         """
         if not info.is_sealed:
             return []
@@ -156,7 +158,10 @@ class PartitionBacklog:
 
 
 def bytes_of(batch: MessageBatch) -> int:
-    """Returns the approximate size in bytes of the batch's messages after decompression."""
+    """Returns the approximate size in bytes of the batch's messages after decompression.
+
+    For a part of a batch record, returns the size of all messages of that record.
+    """
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
     assert isinstance(batch, PackedMessages), "unknown kind of batch"

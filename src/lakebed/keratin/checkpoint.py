@@ -1,12 +1,13 @@
 """The file `checkpoint`: lets recovery skip most of the active segment when a partition is opened.
 
-It holds the index entries of the active segment and the runs of all producers, for the records
-before a position in the log. They are copied between two commits, and all of these records are
-durable. The file is only a shortcut: if it is missing or damaged, has a newer version or belongs to
-another segment, recovery scans the whole active segment.
+It holds the index entries of the active segment and the last sequences of all producers (see
+`producers`), for the records before a position in the log. They are copied between two commits, and
+all of these records are durable. The file is only a shortcut: if it is missing or damaged, has a
+newer version or belongs to another segment, recovery scans the whole active segment.
 
-What may be lost: nothing. Records before the position are not read when a partition is opened, so
-damage there is found later, by readers and by `partition_verification`, as in a sealed segment.
+What may be lost: nothing. Of the records before the position, only the last one is read when a
+partition is opened. Damage to the others is found later, by readers and by
+`partition_verification`, as in a sealed segment.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CHECKED_BYTES = CHECKPOINT_HEADER.offset_of("crc32c")
 
 
 class Checkpoint(NamedTuple):
-    """The contents of a checkpoint file; `CheckpointHeader` describes the fields."""
+    """The contents of a checkpoint file; `CheckpointHeader` describes the first seven fields."""
 
     base_offset: int
     created_ms: int
@@ -47,8 +48,8 @@ class Checkpoint(NamedTuple):
     next_offset: int
     timestamp_ms_max: int
     indexed_end: int
-    places: Sequence[IndexEntry]
-    times: Sequence[TimeEntry]
+    places: Sequence[IndexEntry]  # the entries of the segment's `.idx`
+    times: Sequence[TimeEntry]  # the entries of its `.tidx`
     runs: Sequence[ProducerRun]  # of all producers
 
     @property

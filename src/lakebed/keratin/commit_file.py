@@ -10,8 +10,8 @@
 
 Each batch is written as it will appear in the log, except for its first offset. All batches have a
 producer id that is unique to this commit, epoch 0, and sequences that start at 0. The messages of
-that producer in the log show which batches have been appended. Batches are written and read in
-pieces, so memory is bounded.
+that producer in the log show which batches have been appended. Batches are written in pieces of
+about 1 MiB and read one by one, so memory is bounded.
 
 Invariant: a file named `commit.bin` is complete, and every byte of it is durable. An unfinished
 file has a temporary name, and is removed with the other temporary files when the partition is
@@ -48,7 +48,10 @@ _CHECKED_BYTES = COMMIT_HEADER.offset_of("crc32c")
 
 
 class NewCommit:
-    """A commit file that is being written. Its creator must call `publish` or `discard`."""
+    """A commit file that is being written.
+
+    Its creator must call `finish` and then `publish`, or call `discard`.
+    """
 
     def __init__(
         self,
@@ -80,7 +83,10 @@ class NewCommit:
         return self._pieces_bytes + log_bytes(self._header)
 
     def add(self, batch: bytes) -> None:
-        """Adds one record batch, which the caller has already validated."""
+        """Adds one record batch, which the caller has already validated.
+
+        Raises `TooLarge` if the commit would exceed `COMMIT_MESSAGES_MAX` or `COMMIT_BYTES_MAX`.
+        """
         header, count = self._header, message_count_of(batch)
         producer = Producer(header.producer_id, 0, header.message_count)
         _check_limit("messages", header.message_count + count, COMMIT_MESSAGES_MAX)
@@ -106,8 +112,9 @@ class NewCommit:
     def publish(self) -> None:
         """Renames the file to its final name, durably.
 
-        If this raises, the caller must not append the batches. If the file exists nevertheless, the
-        next commit or opening of the partition appends them.
+        If this raises, the caller must not append the batches. If the file has its final name
+        nevertheless, its batches are appended before the partition's next commit, or when the
+        partition is opened.
         """
         assert self._temporary is not None, "published twice"
         self._disk.rename(self._temporary, self._path)
@@ -120,7 +127,10 @@ class NewCommit:
             raise
 
     def discard(self) -> None:
-        """Removes the file if it was not published. Idempotent."""
+        """Closes the file, and removes it if it was not published. Idempotent.
+
+        If the file cannot be removed, it remains as a temporary file.
+        """
         self._file.close()
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
@@ -185,6 +195,12 @@ def load_commit(disk: Disk, path: str) -> Commit:
     return Commit(file, header, application)
 
 
+def checksum_of(disk: Disk, path: str) -> int:
+    """Returns the CRC-32C of all bytes of a file."""
+    with disk.open(path) as file:
+        return _checksum(file, 0)
+
+
 def log_bytes(header: CommitHeader) -> int:
     """Returns the number of bytes that the batches of a commit take in a log."""
     return header.batches_bytes + header.batch_count * record_bytes(0, 0)
@@ -224,11 +240,7 @@ def _read_header(file: File) -> CommitHeader:
 
 def _verified(file: File, header: CommitHeader) -> str:
     """Verifies the checksum of everything after the header, and returns the application's name."""
-    crc, position, end = 0, COMMIT_HEADER.size, file.size()
-    while position < end:
-        piece = file.pread(position, min(_PIECE_BYTES, end - position))
-        crc = crc32c(piece, crc)
-        position += len(piece)
+    crc = _checksum(file, COMMIT_HEADER.size)
     if crc != header.body_crc32c:
         raise Corrupt(
             "the checksum of the commit file is wrong",
@@ -238,6 +250,13 @@ def _verified(file: File, header: CommitHeader) -> str:
             found=f"{crc:#010x}",
         )
     return file.pread(COMMIT_HEADER.size, header.application_bytes).decode()
+
+
+def _checksum(file: File, start: int) -> int:
+    crc, end = 0, file.size()
+    for position in range(start, end, _PIECE_BYTES):
+        crc = crc32c(file.pread(position, min(_PIECE_BYTES, end - position)), crc)
+    return crc
 
 
 def _check_limit(what: str, size: int, limit: int) -> None:

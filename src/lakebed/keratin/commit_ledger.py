@@ -33,8 +33,8 @@ _FILE_BYTES_MAX = 64 * MIB
 class Committed(NamedTuple):
     """The outcome of a commit: its version, and where its messages are.
 
-    The messages have consecutive offsets, unless a crash or a full disk interrupted the commit and
-    other messages were appended before it was completed.
+    The messages have consecutive offsets, unless the commit was interrupted, for example by a crash
+    or a full disk, and other messages were appended before it was completed.
     """
 
     version: int
@@ -50,9 +50,9 @@ Ledger = Mapping[str, Committed]
 def with_commit(
     ledger: Ledger, application: str, committed: Committed, *, count_max: int = APPLICATIONS_MAX
 ) -> Ledger:
-    """Returns the ledger with one more commit.
+    """Returns the ledger with `committed` as the last commit of the application.
 
-    Forgets the applications that committed least recently, if there are more than `count_max`.
+    Leaves out the applications that committed least recently, if there are more than `count_max`.
     """
     others = {name: entry for name, entry in ledger.items() if name != application}
     surplus = len(others) + 1 - count_max
@@ -62,7 +62,10 @@ def with_commit(
 
 
 def load_ledger(disk: Disk, path: PathLike) -> Ledger:
-    """Reads and decodes the ledger; returns an empty one if the file does not exist."""
+    """Reads and decodes the ledger; returns an empty ledger if the file does not exist.
+
+    Raises `Corrupt` if the file is damaged, and `UnknownVersion` if a newer release wrote it.
+    """
     try:
         data = read_file(disk, path, size_max=_FILE_BYTES_MAX)
     except NotFound:
@@ -115,9 +118,9 @@ def decode_ledger(data: bytes, *, path: PathLike) -> Ledger:
 
 
 def _checksum(version: int, rows: object) -> str:
-    """Computes the crc32c of `[format, version, applications]` as compact ASCII JSON.
+    """Returns the crc32c of `[format, version, applications]` as 8 hex digits.
 
-    Keys are sorted, and there are no spaces.
+    It is computed over ASCII JSON with sorted keys and without spaces.
     """
     text = json.dumps([FORMAT, version, rows], separators=(",", ":"), sort_keys=True)
     return f"{crc32c(text.encode('ascii')):08x}"

@@ -1,8 +1,8 @@
-"""Plans one commit of several appends: the records to write, and the answer to each append.
+"""Plans one commit of one or more appends: the records to write, and the answer to each append.
 
 This module does no I/O. It assigns offsets in the order of the queue. Messages that a producer
-sends again get the offsets they already have. An append that is out of sequence is refused without
-affecting the others.
+sends again get the offsets they already have. An append whose sequence is out of order or whose
+epoch has ended is refused without affecting the others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lakebed.keratin.writer_requests import Append, Appended
 
 @dataclass
 class CommitPlan:
-    """The records that one commit writes, as columns for the kernel, and the append results."""
+    """The records that one commit writes, as columns, and the result of each append."""
 
-    next_offset: int
-    answers: list[Appended | InputError] = field(default_factory=list)
+    next_offset: int  # the offset after the planned messages
+    answers: list[Appended | InputError] = field(default_factory=list)  # one for each append
     payloads: Sequence[Buffer] = ()
     headers: Sequence[Buffer | None] | None = None
     offsets: int | array[int] = 0
@@ -86,7 +86,7 @@ def plan_commit(
 
 
 def _end(append: Append, known_count: int, plan: CommitPlan, producers: Producers) -> int:
-    """Returns the offset up to which the log must be durable before the append is acknowledged.
+    """Returns the offset up to which the log must be durable for `Ack.AFTER_FSYNC`.
 
     If all messages of the append are already in the log, this is the offset after the producer's
     last message. Otherwise it is the offset after the messages that the append adds.

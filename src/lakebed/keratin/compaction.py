@@ -8,9 +8,9 @@ the tombstone or together with it.
 A batch record is kept unchanged if every message in it survives. Otherwise its survivors become
 plain records.
 
-Memory is bounded: at most `keys_max` keys are held at a time (40 to 120 bytes each), plus one bit
-per message. If there are more keys, the log is read several times, each time for the keys whose
-hashes lie in the next range.
+Memory is bounded: the hashes of at most `keys_max` keys are held at a time (40 to 120 bytes each),
+plus one bit per message. If there are more keys, the log is read several times, each time for the
+keys whose hashes lie in the next range.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class Survivors:
         return False
 
     def is_replaced(self, number: int) -> bool:
-        """Returns whether a later message has the same key."""
+        """Returns whether a later message has the same key as message `number`.
+
+        The answer is complete only after the last pass.
+        """
         index = number >> 3
         return index < len(self._replaced) and bool(self._replaced[index] >> (number & 7) & 1)
 
@@ -109,7 +112,7 @@ class Survivors:
             self._halve()
 
     def _halve(self) -> None:
-        """Postpones keys to the next pass, until at most `keys_max` are held.
+        """Postpones keys to later passes, until at most `keys_max` are held.
 
         Repeatedly drops the keys whose hashes are in the upper half of the current range. Messages
         that are already known to be replaced stay marked.
@@ -130,7 +133,8 @@ class SegmentChoice:
     """Chooses which records of one segment survive.
 
     The instance is called with each run of the segment, in order, and returns what to keep of that
-    run. Calling it with an earlier run starts over: that must be the first one.
+    run. A call with a run that does not begin after the previous run starts over; that run must be
+    the first run of the segment.
     """
 
     def __init__(
@@ -139,9 +143,9 @@ class SegmentChoice:
         self._survivors = survivors
         self._path = path
         self._first_number = self._next = first_number
-        self._run_start = -1  # where the last run begins in the log
+        self._run_start = -1  # where the run of the last call begins in the log
         self._drops_tombstones = drops_tombstones
-        self.leaves_out = False
+        self.leaves_out = False  # whether a message was left out so far
 
     def __call__(self, run: Run) -> list[Kept]:
         if run.start <= self._run_start:

@@ -29,8 +29,9 @@ def compact(
     """Compacts `segments`, which must be all sealed segments of the partition, oldest first.
 
     Yields each segment as soon as it is rewritten, so that the caller can update the segment list
-    and the manifest before the next segment is rewritten. If a segment is damaged, raises `Corrupt`
-    before anything is changed; the segment must be repaired first.
+    and the manifest before the next segment is rewritten. All segments are read before the first is
+    rewritten: if a segment is damaged, this raises `Torn` or `Corrupt` before anything is changed.
+    The segment must then be repaired first.
     """
     survivors = Survivors(keys_max=keys_max)
     newest_ms: list[int] = []
@@ -57,7 +58,7 @@ def compact(
         if rewritten is not None:
             yield rewritten
         elif choice.leaves_out:
-            # The rewritten segment would be larger, so the old one stays with all its messages.
+            # The new segment would not be smaller, so the old one stays with all its messages.
             # Tombstones in newer segments must stay as well, because they may delete these.
             may_drop = False
 

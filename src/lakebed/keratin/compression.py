@@ -4,8 +4,8 @@
 
 Decompression is bounded: data that would inflate to more than `bytes_max` is refused with
 `TooLarge`, even if it claims to be smaller. No output buffer is larger than `bytes_max`; zstd also
-allocates its window, at most 128 MiB of address space. Incomplete data, or data with bytes after
-its end, raises `Corrupt`. Partial output is never returned.
+allocates its window, at most 128 MiB of address space. Data that is incomplete, or has bytes after
+its end that are not another whole frame, raises `Corrupt`. Partial output is never returned.
 
 The codecs are those of cramjam, which the extra `lakebed[codecs]` installs. Without it, every
 compression except `NONE` raises `CodecMissing`.
@@ -82,7 +82,9 @@ def compress(data: Buffer, compression: Compression) -> bytes:
 def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memoryview:
     """Decompresses `data`.
 
-    Returns a view of newly allocated memory, or of `data` itself if `compression` is `NONE`.
+    Returns a view of newly allocated memory, or of `data` itself if `compression` is `NONE`. Raises
+    `TooLarge` if the result would be longer than `bytes_max`, `Corrupt` if `data` is damaged, and
+    `CodecMissing` if the codec is not installed.
     """
     match compression:
         case Compression.NONE:
@@ -119,7 +121,7 @@ def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> 
             del buffer[size:]
             return memoryview(buffer).toreadonly()
         if buffer_bytes == bytes_max:
-            raise _too_large(bytes_max + 1, bytes_max)
+            raise _too_large(None, bytes_max)
         buffer_bytes = min(_GROWTH * buffer_bytes, bytes_max)
 
 
@@ -171,7 +173,7 @@ def _compress_snappy(view: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(size: int, limit: int) -> TooLarge:
+def _too_large(size: int | None, limit: int) -> TooLarge:
     return TooLarge("the inflated size of a record batch, in bytes,", size=size, limit=limit)
 
 

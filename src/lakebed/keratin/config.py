@@ -1,4 +1,4 @@
-"""The settings of a topic: defaults from section `[keratin]`, overridden by its `topic.json`."""
+"""The settings of a topic: section `[keratin]` of the store, overridden by its `topic.json`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TopicConfig:
     """Configures a topic and all of its partitions."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
-    """Size in bytes at which a segment is sealed and a new one starts."""
+    """A new segment starts when the next write would make the current one larger than this."""
     index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
     """Bytes of a log between two index entries."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
@@ -59,7 +59,7 @@ class TopicConfig:
     request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
     """Maximum size of an append."""
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
-    """Maximum size of a message, with its key and headers."""
+    """Maximum size of a message, with its key and headers; not checked within record batches."""
     ack: str = "after_fsync"
     """When an append is acknowledged: `after_fsync` or `after_write`."""
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
@@ -67,7 +67,9 @@ class TopicConfig:
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
     """Time between two writes of the manifest while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """About how many bytes of the active segment are read, at most, when a partition is opened."""
+    """About how many bytes of the active segment are read, at most, when a partition is opened;
+    more if it has many producers.
+    """
     zero_fill: bool = True
     """Write zeros ahead of the end of a busy partition, which makes its syncs faster."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)

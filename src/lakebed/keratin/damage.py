@@ -14,7 +14,8 @@ class SkippedRange(NamedTuple):
 
     Messages with offsets in `[first_offset, next_offset)` may be missing, judging by the records
     before and after. That offset range is empty if no message is missing, for example if only the
-    header of the log is damaged.
+    header of the log is damaged. For messages that the damage ledger lists as lost, `path` is empty
+    and the byte range is `[0, 0)` if the ledger does not have them.
     """
 
     path: str

@@ -108,6 +108,7 @@ def header_section(headers: Sequence[Header]) -> bytes:
     """Encodes the headers of a message and their count; `DecodedBatch.headers` decodes them.
 
     Returns no bytes if there are no headers; the record encoder then writes the count itself.
+    Raises `TooLarge` if there are too many headers, and `InputError` if a name cannot be encoded.
     """
     if not headers:
         return b""

@@ -1,7 +1,7 @@
 """The file `durable_end`, which shows other processes how far they may read a partition.
 
-It is overwritten after each sync. After a power loss, the end in the file may be before the real
-durable end, but never after it.
+It is overwritten after each sync. After a power loss or a failed write of this file, the end in the
+file may be before the real durable end, but never after it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ InputError
 
 LakebedError
 ├── CodecMissing         a compressed batch needs a package that is not installed
-└── PartlyAppended       only some partitions took their messages; sending all again duplicates them
+└── PartlyAppended       some partitions took their messages, and the append to another one failed
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class OutOfOrderSequence(InputError):
     """The sequence is neither the producer's next one (0 in a new epoch) nor a remembered one.
 
     Either earlier messages of this producer are missing, or these messages were appended so long
-    ago that they are not recognised as sent again.
+    ago that they are no longer remembered.
     """
 
 
 class CodecMissing(LakebedError):
     """A compressed record batch cannot be read or written without an optional package.
 
-    Nothing is wrong with the batch. The error message names the package extra to install.
+    This does not mean that the batch is damaged. The message names the package extra to install.
     """
 
     exit_code = 69
@@ -62,7 +62,7 @@ class AppendedPart(NamedTuple):
 
 
 class PartlyAppended(LakebedError):
-    """The messages of some partitions were appended, and those of others were not.
+    """The messages of some partitions were appended; the append to at least one other failed.
 
     Sending the whole request again would duplicate the messages listed in `appended`.
     """
@@ -73,5 +73,6 @@ class PartlyAppended(LakebedError):
         names = ", ".join(str(part.partition) for part in self.appended[:_NAMED_MAX])
         more = ", …" if len(self.appended) > _NAMED_MAX else ""
         super().__init__(
-            f"only partitions {names}{more} were appended to; the others failed: {cause}"
+            f"messages were appended to partitions {names}{more}, but the append to another "
+            f"partition failed: {cause}"
         )

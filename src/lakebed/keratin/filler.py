@@ -1,13 +1,14 @@
 """Writes zeros ahead of a busy partition's end, so that the syncs of its appends are short.
 
 The filler works in steps, with its own file handle, some distance ahead of the writer. The writer
-waits for a step only if it reaches the range that the step is filling, or seals the segment. The
-zeros are only an optimization and do not change the contents: a log ends where zeros begin.
+waits for a step only if it reaches the range that the step is filling, or seals or closes the
+segment. The zeros are only an optimization and do not change the contents: a log ends where zeros
+begin.
 
 Invariants:
 - a step never writes where there are records, or where records will be written before the step
   ends;
-- nothing is written to a segment that is sealed or is being sealed;
+- a step writes nothing to a segment that is sealed or is being sealed;
 - a failed sync of the filler may have consumed a write error that concerned the writer's records,
   and the writer's own sync would then succeed. So the writer calls `check` after each of its syncs,
   before it acknowledges anything.
@@ -92,9 +93,9 @@ class Filler:
     # Called by the writer.
 
     def begin(self, *, base_offset: int, end: int) -> None:
-        """Lets later steps write zeros after the records of a new active segment.
+        """Lets later steps write zeros after the records of the segment at `base_offset`.
 
-        Its records end at byte `end` now.
+        The records of this segment, the new active segment, end at byte `end` now.
         """
         with self._mutex:
             self._base_offset = base_offset
@@ -149,7 +150,8 @@ class Filler:
     def step(self) -> int | None:
         """Fills the next range if the partition is busy enough.
 
-        Returns the delay to the next step in ns, or None if no further step is due.
+        Returns the delay to the next step in ns, or None if the next step waits for the writer's
+        request.
         """
         with self._mutex:
             left_bytes = self._left_bytes()
@@ -175,7 +177,7 @@ class Filler:
             return None
 
     def _fill(self) -> bool:
-        """Fills one range; returns False if the store has used up its budget for zeros."""
+        """Fills one range; returns False if the store's budget for zeros is too small for it."""
         with self._mutex:
             base_offset = self._base_offset
             if base_offset is None:
@@ -212,7 +214,7 @@ class Filler:
         return True
 
     def _is_asking(self) -> bool:
-        """Returns whether a step must be requested; True only once per step.
+        """Returns whether the writer must request a step; True only once until that step runs.
 
         The caller holds the mutex.
         """
@@ -224,7 +226,7 @@ class Filler:
     def _left_bytes(self) -> int:
         """Returns the number of bytes still to be filled.
 
-        The number may be negative if there is nothing to fill. The caller holds the mutex.
+        The number is 0 or negative if there is nothing to fill. The caller holds the mutex.
         """
         if not self._config.zero_fill or self._base_offset is None:
             return 0
@@ -243,7 +245,7 @@ class Filler:
         )
 
     def _return_budget(self, used_bytes: int) -> None:
-        """Gives back the part of the budget that exceeds `used_bytes`.
+        """Gives back what the filler took from the budget beyond `used_bytes`.
 
         Records now cover those zeros, or filling has ended. The caller holds the mutex.
         """

@@ -128,7 +128,8 @@ class IndexEntry(NamedTuple):
 class TimeEntry(NamedTuple):
     """An entry of a `.tidx` file: the largest timestamp in the segment up to one record.
 
-    The last entry of a sealed segment has the segment's last offset, and so its largest timestamp.
+    The last entry of a sealed segment has the last offset of the segment, and so the largest
+    timestamp of the segment.
     """
 
     timestamp_ms: u64  # the largest of all records up to and including this one

@@ -85,7 +85,11 @@ def encode_headers(
     *,
     count_max: int = HEADERS_COUNT_MAX,
 ) -> bytes:
-    """Encodes a headers block. It is empty if there is no key, no producer and no header."""
+    """Encodes a headers block. It is empty if there is no key, no producer and no header.
+
+    Raises `TooLarge` if there are more than `count_max` headers or a name is too long, and
+    `InputError` if a name cannot be encoded.
+    """
     if key is None and producer is None and not headers:
         return b""
     flags = (HAS_KEY if key is not None else 0) | (HAS_PRODUCER if producer is not None else 0)

@@ -6,14 +6,14 @@
             partition.commits.commit(new)
 
 A commit has four steps: write `commit.bin`, append its batches, record the version in the ledger,
-remove `commit.bin`. A commit that a crash or a full disk interrupted is completed when the topic is
-opened, or before the partition's next commit. Each commit has its own producer id, which the writer
-remembers while `commit.bin` exists. The messages of that producer show which batches are already in
-the log, so no sequence is carried from one commit to the next.
+remove `commit.bin`. A commit that a crash or a full disk interrupted is completed when the
+partition is opened, or by the next call of `find`. Each commit has its own producer id, which the
+writer remembers while `commit.bin` exists. The messages of that producer show which batches are
+already in the log, so no sequence is carried from one commit to the next.
 
 Invariants:
 - before `commit.bin` is durable, none of its batches is in the log; once it is durable, all of them
-  will be in the log exactly once;
+  will be in the log exactly once, unless the file is damaged;
 - a version is in the ledger only after all its batches are durable in the log, and `commit.bin` is
   removed only after the ledger is durable;
 - if a commit fits into one segment and is not interrupted, all its messages become visible to
@@ -44,7 +44,7 @@ from lakebed.base.events import event
 from lakebed.base.files import fork_guard, make_folders
 from lakebed.base.runner import Event
 from lakebed.keratin.append_requests import build_staged_append
-from lakebed.keratin.commit_file import Commit, NewCommit, load_commit, log_bytes
+from lakebed.keratin.commit_file import Commit, NewCommit, checksum_of, load_commit, log_bytes
 from lakebed.keratin.commit_ledger import Committed, Ledger, load_ledger, save_ledger, with_commit
 from lakebed.keratin.format import OFFSET_MAX, ProducerRun
 from lakebed.keratin.writer_requests import Append
@@ -112,10 +112,10 @@ class IdempotentCommits:
             busy.wait()
 
     def resume(self) -> None:
-        """Completes an interrupted commit when the partition is opened, before callers can use it.
+        """Completes an interrupted commit. `Topics` calls this when it opens the partition.
 
-        If that fails with a `RetryError` or a `DataError`, the problem is logged and the next
-        commit tries again. Other errors are raised.
+        If that fails with a `RetryError` or a `DataError`, the problem is logged, and the next
+        call of `find` tries again. Other errors are raised.
         """
         with self.turn():
             try:
@@ -164,7 +164,9 @@ class IdempotentCommits:
     def commit(self, new: NewCommit) -> Committed:
         """Publishes the commit file and appends its batches.
 
-        If this raises after the file was published, the next commit completes this one first.
+        The caller must have called `find` before in the same turn. If this raises after the file
+        was published, the next call of `find`, or the next opening of the partition, completes this
+        commit.
         """
         self._is_interrupted = True
         new.publish()
@@ -208,7 +210,7 @@ class IdempotentCommits:
         """Moves a damaged commit file to the quarantine and records the loss."""
         path, folder = self._paths.commit, self._paths.quarantine
         make_folders(self._disk, folder)
-        name = f"keratin-{self._paths.name}-commit-{self._partition.now_ms()}.bin"
+        name = self._paths.saved_name("commit", checksum=checksum_of(self._disk, path))
         target = os.path.join(folder, name)
         self._partition.record_loss(
             Loss(
@@ -284,7 +286,10 @@ class IdempotentCommits:
         return committed
 
     def _end(self, commit: Commit) -> None:
-        """Removes the commit file of a commit that is in the log and in the ledger."""
+        """Removes the commit file of a commit that is in the log and in the ledger.
+
+        Also forgets its producer. Errors are not raised; the file is then removed later.
+        """
         try:
             self._disk.unlink(self._paths.commit)
             self._is_interrupted = False

@@ -17,13 +17,16 @@ from random import Random
 from lakebed.base.config import Value, field_names, load
 from lakebed.base.errors import BadConfig, Corrupt, InputError, UnknownVersion
 from lakebed.base.files import Disk, read_file, replace_atomically
-from lakebed.base.units import MIB
+from lakebed.base.units import GIB, MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.paths import PARTITIONS_CREATED_MAX, PARTITIONS_MAX, TopicPaths
 from lakebed.keratin.topic_folder import check_topic_folder
 
 FORMAT = "lakebed topic"
 VERSION = 1
+
+# Contradicts no value of another setting.
+_COMPATIBLE: Mapping[str, Value] = {"message_bytes_max": 1, "request_bytes_max": GIB}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +37,17 @@ class TopicIdentity:
     partition_count: int
     settings: Mapping[str, Value] = field(default_factory=dict)
 
-    def config(self, defaults: TopicConfig) -> TopicConfig:
-        """Returns the settings of the store, overridden by those of the topic."""
-        return replace(defaults, **self.settings)  # type: ignore[arg-type]
+    def config(self, defaults: TopicConfig, *, topic: str) -> TopicConfig:
+        """Returns the settings of the store, overridden by those of the topic.
+
+        Raises `BadConfig`, with the name `topic`, if they contradict each other.
+        """
+        try:
+            return replace(defaults, **self.settings)  # type: ignore[arg-type]
+        except BadConfig as error:
+            raise BadConfig(
+                f"topic {topic}: its settings contradict the store's: {error}"
+            ) from error
 
 
 def new_identity(
@@ -55,11 +66,13 @@ def check_partition_count(count: int, *, count_max: int = PARTITIONS_CREATED_MAX
 
 
 def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
-    """Validates the settings and returns them parsed; raises `BadConfig` if one is wrong.
+    """Validates the settings of a topic and returns them parsed.
 
-    Sizes and durations may be strings, as in a configuration file.
+    Sizes and durations may be strings, as in a configuration file. Raises `BadConfig` if a setting
+    is wrong, or contradicts another of these settings. `TopicIdentity.config` compares them with
+    the store's settings.
     """
-    loaded = load(TopicConfig, settings, where="the topic's settings")
+    loaded = load(TopicConfig, {**_COMPATIBLE, **settings}, where="the topic's settings")
     return {name: getattr(loaded, name) for name in field_names(TopicConfig) if name in settings}
 
 
@@ -98,15 +111,16 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
 
 
 def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIdentity:
-    """Makes a new identity for a topic whose `topic.json` is missing.
+    """Makes a new identity for a topic whose `topic.json` is missing or damaged.
 
-    The number of partitions comes from the partition folders. The topic gets a new id and default
-    settings. Raises `Corrupt` if there is no partition folder.
+    The number of partitions is the highest number of a partition folder plus one. The topic gets a
+    new id and default settings. Raises `Corrupt` if there is no partition folder.
     """
     numbers = paths.partitions(disk) if disk.is_folder(paths.folder) else []
     if not numbers:
         raise Corrupt(
-            "the file is missing, and cannot be rebuilt because there is no partition folder",
+            "the file is missing or damaged, and cannot be rebuilt because there is no partition "
+            "folder",
             path=paths.identity,
         )
     return new_identity(numbers[-1] + 1, {}, random)

@@ -71,7 +71,7 @@ def encode_time_index(entries: Sequence[TimeEntry], *, base_offset: int, created
 
 
 def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEntry]:
-    """Returns the entries of an `.idx` file in order, up to the first invalid one.
+    """Returns the entries of an `.idx` file, up to the first entry that is out of order.
 
     Raises `NotFound` if there is no such file, `Corrupt` if it is not a valid index of this
     segment, and `UnknownVersion` if a newer release wrote it.
@@ -81,7 +81,7 @@ def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEnt
 
 
 def load_time_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[TimeEntry]:
-    """Does the same as `load_index` for a `.tidx` file."""
+    """Returns the entries of a `.tidx` file; otherwise the same as `load_index`."""
     data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
     return decode_time_index(data, path=path, base_offset=base_offset)
 
@@ -112,7 +112,7 @@ def decode_time_index(data: Buffer, *, path: PathLike, base_offset: int) -> list
 
 
 def position_for(places: Sequence[IndexEntry], relative_offset: int) -> int:
-    """Returns the position of the last indexed record at or before that offset.
+    """Returns the position of the last indexed record at or before `relative_offset`.
 
     Returns `RECORDS_START` if no such record is indexed.
     """
@@ -146,7 +146,10 @@ def _entries(
     is_length_right = INDEX_HEADER.size <= start <= min(HEADER_BYTES_MAX, len(data))
     if actual != expected or not is_length_right or not is_sound:
         raise Corrupt(
-            "not a valid index of this segment", path=path, expected=expected, found=actual
+            "not a valid index of this segment: a field of its header or its checksum is wrong",
+            path=path,
+            expected=expected,
+            found=actual,
         )
     whole = (len(data) - start) // layout.size * layout.size
     return list(layout.iter_unpack(data[start : start + whole]))

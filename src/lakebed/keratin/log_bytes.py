@@ -1,6 +1,6 @@
 """Finds the records in the bytes of one `.log` file: scans good records, and searches after damage.
 
-The caller decides how far the file may be read, and passes that end to each call.
+The caller decides how far records may be read, and passes that end to each scan and search.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class LogBytes:
     def records_start(self) -> int:
         """The position of the first record: the end of the header, whose length may vary.
 
-        If the header is damaged, that of a header without additional fields.
+        If the header cannot be decoded, this is the end of a header without additional fields.
         """
         if self._records_start is None:
             try:
@@ -101,7 +101,7 @@ class LogBytes:
 
         Reads about `bytes_max` bytes and never past `end`, but returns at least the first record if
         it is good. Raises `UnknownVersion` if there is a whole record of a newer version at
-        `position`.
+        `position`, and `DiskError` if the first record cannot be read.
         """
         window_end = min(end, position + max(bytes_max, RECORD_OVERHEAD))
         try:
@@ -124,8 +124,9 @@ class LogBytes:
         """Searches for the next good record after damage, at or after `position`.
 
         Only a whole record whose offset is in `[least_offset, limit_offset)` counts. Returns a run
-        with that record alone, or None if there is none before `end`, or none is found within
-        `FIND_COST_BYTES_MAX`. Raises `UnknownVersion` if the record has a newer format version.
+        with that record alone. Returns None if there is no such record before `end`, or if the
+        search ends at `FIND_COST_BYTES_MAX`. Raises `UnknownVersion` if it finds a whole record of
+        a newer version first.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:
@@ -148,7 +149,7 @@ class LogBytes:
         return None
 
     def end_of_bytes(self, start: int, end: int) -> int:
-        """Returns the end of the last nonzero byte in `[start, end)`.
+        """Returns the position after the last nonzero byte in `[start, end)`.
 
         Returns `start` if all bytes are zero.
         """
@@ -200,8 +201,8 @@ class LogBytes:
     ) -> int | None:
         """Returns the end of the record at `position` according to its header.
 
-        Returns None if the header is implausible: the record would end after `end`, or its offset
-        is outside of the limits.
+        Returns None if there is no room for a record before `end`, or if the header is implausible:
+        the record would end after `end`, or its offset is not in `[least_offset, limit_offset)`.
         """
         if position + RECORD_OVERHEAD > end:
             return None

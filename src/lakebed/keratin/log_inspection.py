@@ -1,13 +1,15 @@
 """Inspects every byte of one `.log`, and decides whether the log is whole, torn or corrupt.
 
-The log is not changed.
+The log is not changed. The *confirmed end* of an unsealed log is the position up to which it is
+known to be durable.
 
-- A sealed log, whose length is known from the manifest, must consist of whole records in order, and
-  must end exactly at that length. Otherwise it is corrupt.
+- A sealed log, whose length and last offset are known from the manifest, must consist of whole
+  records in order, which must end exactly at that length and offset. Otherwise it is corrupt.
 - In an unsealed log, bad bytes followed by good records are corrupt. Bad bytes with no good record
   after them are torn, unless they begin below the confirmed end; then they are corrupt. Zeros after
   the last record are the end of the log, which is corrupt if it ends below the confirmed end.
-- A batch record that cannot be decoded is corrupt, even if the checksum of its record is right.
+- A batch record that cannot be decoded is corrupt, even if the checksum of its record is right. If
+  only its codec is not installed, `CodecMissing` is raised.
 - A damaged header is corrupt if records follow it, if the log is sealed, or if its confirmed end is
   not 0; otherwise it is torn.
 - A header or record of an unsupported version raises `UnknownVersion`.
@@ -49,6 +51,19 @@ class LogDamage(NamedTuple):
     next_offset: int
     problem: str
 
+    def __str__(self) -> str:
+        first, last = self.first_offset, self.next_offset - 1
+        lost = ""
+        if first <= last:
+            which = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            lost = f"; {which} may be lost"
+        return f"at byte {self.start}: {self.problem}{lost}"
+
+    def since(self, start_offset: int) -> LogDamage:
+        """Returns this damage without the messages before `start_offset`."""
+        first_offset = min(max(self.first_offset, start_offset), self.next_offset)
+        return self._replace(first_offset=first_offset)
+
 
 class GoodRange(NamedTuple):
     """Contiguous whole records in bytes `[start, end)` of the file."""
@@ -67,7 +82,8 @@ class LogInspection:
     verdict: Verdict
     header_error: DataError | None
     good_ranges: tuple[GoodRange, ...]
-    damages: tuple[LogDamage, ...]  # followed by good records, in a sealed log, or a bad batch
+    # Bad bytes in a sealed log or before good records, and batch records that cannot be decoded.
+    damages: tuple[LogDamage, ...]
     tail: LogDamage | None  # bad bytes of an unsealed log with no good record after them
     record_count: int
     control_count: int
@@ -75,7 +91,7 @@ class LogInspection:
     unknown_flags_count: int  # records with flags unknown to this version
     timestamp_ms_max: int
     end: int  # the end of the last good record
-    next_offset: int  # the offset after its last message
+    next_offset: int  # the offset after the last message of that record
 
     def require_whole(self, path: str) -> None:
         """Raises `Torn` or `Corrupt`, with the first bad position, unless the file is whole."""
@@ -100,8 +116,9 @@ def inspect_log(
 
     `sealed_end` is the length that a sealed log must have, and None for an unsealed log.
     `next_offset` is the offset after the log's last message, if known. `confirmed_end` is the
-    position up to which an unsealed log is known to be durable. Bytes after `judged_end` are
-    ignored, because a writer may be writing there.
+    position up to which an unsealed log is known to be durable. Bytes from `judged_end` on are
+    ignored, because a writer may be writing there. Raises `UnknownVersion` at a header or record of
+    an unsupported version.
     """
     header_error = log.header_error()
     if isinstance(header_error, UnknownVersion):
@@ -251,4 +268,7 @@ def _sealed_damages(survey: _Survey, sealed_end: int, next_offset: int | None) -
     if survey.end > sealed_end:
         problem = f"there are records after the end of the sealed log at byte {sealed_end}"
         return [LogDamage(sealed_end, survey.end, expected_offset, expected_offset, problem)]
+    if survey.next_offset < expected_offset:
+        problem = f"the records end before the last offset of the sealed log, {expected_offset - 1}"
+        return [LogDamage(survey.end, survey.end, survey.next_offset, expected_offset, problem)]
     return []

@@ -1,7 +1,7 @@
 """Walks the records of a log for recovery, as long as they are whole and in order.
 
 A walk stops at the end of the log, at a torn write or at damage. The caller decides which of the
-three it is, because it knows how far the file is confirmed to be durable.
+three it is, because the caller knows how far the file is confirmed to be durable.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ZEROS = bytes(_ZERO_WINDOW_BYTES)
 class LogWalk(NamedTuple):
     """Where and why a walk stopped."""
 
-    end: int  # the end of the last good record
-    next_offset: int  # the offset after its last message
+    end: int  # the end of the last good record, or the start of the walk
+    next_offset: int  # the offset after the last message of that record
     stop: Stop
 
 
@@ -34,7 +34,7 @@ def walk(
 ) -> LogWalk:
     """Calls `on_run` with the good records in bytes `[start, end)`; returns where the walk stopped.
 
-    It stops before the first bad record. The offsets of good records rise, beginning at
+    The walk stops before the first bad record. The offsets of good records rise, beginning at
     `next_offset` or later.
     """
     while start < end:
@@ -52,7 +52,10 @@ def walk(
 
 
 def last_byte(file: File, start: int, end: int) -> int:
-    """Returns the end of the last nonzero byte in `[start, end)`, or `start` if all are zero."""
+    """Returns the position after the last nonzero byte in `[start, end)`.
+
+    Returns `start` if all bytes are zero.
+    """
     for window_end in range(end, start, -_ZERO_WINDOW_BYTES):
         window_start = max(start, window_end - _ZERO_WINDOW_BYTES)
         data = file.pread(window_start, window_end - window_start)

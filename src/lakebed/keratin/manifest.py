@@ -2,7 +2,7 @@
 
 It is always replaced as a whole. It is only a shortcut: the records in the logs are authoritative,
 and without a manifest recovery scans all logs that exist. A start offset within a segment is lost
-then: the partition begins with its oldest segment.
+with the manifest: the partition then begins with its oldest segment.
 """
 
 from __future__ import annotations
@@ -127,10 +127,11 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
 
 
 def _is_flipped(header: ManifestHeader, data: Buffer) -> bool:
-    """Whether the version is ours with one flipped bit: all the rest is a manifest of our version.
+    """Returns whether the version is ours with one flipped bit, so that the file is damaged.
 
-    The checksum does not cover the version. A newer version that is one bit away from ours must
-    therefore have another layout.
+    The checksum does not cover the version. So the version counts as flipped if it differs from
+    ours in one bit and everything else is a valid manifest of our version. A newer version that
+    differs from ours in one bit must therefore have another layout.
     """
     if (header.version ^ VERSION).bit_count() != 1 or header.header_length != MANIFEST_HEADER.size:
         return False

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Header
 
-NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal ms: groups do not deliver it before
+# The header with the time, in ms since 1970, before which groups do not deliver the message.
+NOT_BEFORE_HEADER = "lakebed-not-before-ms"
 
 
 class Message(NamedTuple):
@@ -28,7 +29,7 @@ class Message(NamedTuple):
     def not_before_ms(self) -> int:
         """The earliest time at which consumer groups deliver the message, in ms since 1970.
 
-        0 if the message is not scheduled.
+        0 if the message is not scheduled, or if the value of its header is not a decimal number.
         """
         for name, value in self.headers:
             if name == NOT_BEFORE_HEADER and value is not None and value.isdigit():

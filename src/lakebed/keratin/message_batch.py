@@ -267,7 +267,7 @@ def key_of_block(block: memoryview | bytes) -> bytes | None:
 
 
 def _key_alone(block: bytes) -> bytes | None:
-    """Returns the key of a headers block that has a key but no user headers, the usual case.
+    """Returns the key of a headers block that has a key but no user headers.
 
     Returns None for any other block.
     """

@@ -64,11 +64,12 @@ class Partition:
         is_pinned: IsPinned | None = None,
         damage: DamageLedger | None = None,
     ) -> None:
-        """Opens the partition, completes what a crash left unfinished, and repairs damage.
+        """Opens the partition, recovers it after a crash, and repairs damaged segments.
 
-        `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
-        returns whether retention and compaction must leave a segment alone. Losses are recorded in
-        `damage` before the repair.
+        An interrupted commit is completed later, by `commits.resume`. `wake` schedules
+        `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned` returns whether
+        retention and compaction must leave a segment alone. Losses are recorded in `damage` before
+        the repair.
         """
         self._damage = damage
         self._disk = disk
@@ -205,11 +206,11 @@ class Partition:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendFuture:
-        """Queues messages, which get consecutive offsets, and returns their future.
+        """Queues messages, which get consecutive offsets, and returns the future of their append.
 
-        A payload of None deletes its key. `producer` holds the sequence of the first message; with
-        it, messages that are already in the log are not appended again. This call waits only for
-        room in the queue, and raises `Busy` after `timeout` seconds.
+        A payload of None deletes the message's key. `producer` holds the sequence of the first
+        message; with a producer, messages that are already in the log are not appended again. This
+        call waits only for room in the queue, and raises `Busy` after `timeout` seconds.
         """
         append = self.prepare(
             payloads,
@@ -248,7 +249,7 @@ class Partition:
     def append_copy(
         self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
     ) -> AppendFuture:
-        """Queues a copy of a message that another topic has accepted, and returns its future.
+        """Queues a copy of a message that another topic has accepted; returns the append's future.
 
         The size limits of this topic do not apply. The append is acknowledged after a sync, even if
         the topic's `ack` is `after_write`.
@@ -266,7 +267,7 @@ class Partition:
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
     ) -> AppendFuture:
-        """Queues one Kafka record batch, and returns its future.
+        """Queues one Kafka record batch, and returns the future of the append.
 
         The batch is appended as a whole or not at all. This call waits only for room in the queue,
         and raises `Busy` after `timeout` seconds.
@@ -287,9 +288,11 @@ class Partition:
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before offset `before`; returns the number of segments removed.
+        """Moves the start of the partition to offset `before`, if that is after its current start.
 
-        An offset after the high watermark counts as the high watermark.
+        Earlier messages can no longer be read. Removes the sealed segments that have only earlier
+        messages, and returns their number. A `before` after the high watermark counts as the high
+        watermark.
         """
         if before < 0:
             raise InputError(f"{self.name}: offset {before}: must be 0 or more")
@@ -308,20 +311,21 @@ class Partition:
     def _repair(self, info: PartitionSegment) -> None:
         """Saves the damaged bytes of a sealed segment, and rewrites the segment without them.
 
-        Called while the partition is being opened; the loss is put on record.
+        Called while the partition is being opened. The loss is recorded in the damage ledger.
         """
         repaired = repair_segment(
             self._disk,
             self.paths,
             info,
+            start_offset=self.start_offset(),
             index_stride_bytes=self.config.index_stride_bytes,
             created_ms=self.now_ms(),
             record=self.record_loss,
         )
         if repaired is not None:
             self._writer.exchange(repaired.rewritten)
-            lost = ", ".join(str(damage) for damage in repaired.damages)
-            self.problems = (*self.problems, f"{info.path}: repaired: {lost}")
+            damages = ", ".join(map(str, repaired.damages))
+            self.problems = (*self.problems, f"{info.path}: repaired: {damages}")
             _log.error("%s", self.problems[-1])
 
     def record_loss(self, *losses: Loss) -> None:
@@ -375,7 +379,10 @@ class Partition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Yields the messages of `[start, end)` in batches; by default all messages."""
+        """Yields the messages of `[start, end)` in batches; by default all messages.
+
+        See `PartitionReader.read_batches`.
+        """
         return self._reader.read_batches(
             start,
             end,
@@ -391,16 +398,17 @@ class Partition:
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on; None: from the oldest message on.
+        """Returns an iterator over the messages from `start` on, which waits for new messages.
 
-        The iterator waits for new messages.
+        If `start` is None, it begins with the oldest message.
         """
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Returns the records from `offset` on as raw bytes, as they are stored in the log.
 
-        Returns at most `max_bytes`, but at least one record if there is one.
+        Returns at most `max_bytes`, but at least one record if there is one. See
+        `PartitionReader.fetch`.
         """
         return self._reader.fetch(offset, max_bytes)
 
@@ -459,8 +467,8 @@ class Partition:
     def checkpoint_if_due(self) -> None:
         """Saves a checkpoint if one is due: see `PartitionWriter.is_checkpoint_due`.
 
-        Errors are only logged.
         The state is copied between two commits, and is then written to disk while appends continue.
+        Errors are only logged.
         """
         if self._writer.is_checkpoint_due:
             try:
@@ -470,7 +478,11 @@ class Partition:
                 _log.warning("%s: the checkpoint could not be saved: %s", self.name, error)
 
     def close(self) -> None:
-        """Finishes or refuses the queued appends, and closes every file. Idempotent."""
+        """Waits until the queued appends are committed or have failed, and closes every file.
+
+        Syncs the messages that are not durable yet; if that fails, the error is only logged.
+        Idempotent.
+        """
         self.commits.close()
         self._barrier.close()
         self._state.close()

@@ -2,10 +2,10 @@
 
 The logs are authoritative. A manifest or an index that does not match them is a problem, not a
 loss. Opening the partition rebuilds a bad manifest, and indexes that are missing or have a bad
-header. Wrong index entries may stay; readers verify those that they use to find messages. Missing
-logs are losses, also that of the newest segment, which the manifest and the published durable end
-name. While a writer is running, the newest segment is verified only up to the durable end, because
-later bytes may be half written.
+header. Wrong index entries may stay; readers verify those that they use to find messages. A missing
+log is a loss. Even the loss of the newest log is found, because the manifest and the published
+durable end name its segment. While a writer is running, a segment that the manifest does not list
+as sealed is verified only up to the durable end, because later bytes may be half written.
 
 Verification has three steps, which may run at different times: `plan_partition` lists the segments,
 `check_segment` checks one of them, and `join_partition` combines the results.
@@ -83,7 +83,7 @@ class PartitionVerification:
 
     @property
     def lost_offsets(self) -> tuple[tuple[int, int], ...]:
-        """The ranges `[first, next)` of offsets in which messages may be lost.
+        """The ranges `[first, next)` of offsets, from the start on, whose messages may be lost.
 
         Messages lost at the end of an unsealed log, after its last good record, are not included.
         """
@@ -100,7 +100,8 @@ class PartitionVerification:
                 end = following[0] if following else self.next_offset
                 if segment.base_offset < end:
                     ranges.append((segment.base_offset, end))
-        return tuple(ranges)
+        start = self.start_offset
+        return tuple((max(first, start), end) for first, end in ranges if end > start)
 
 
 class SegmentPiece(NamedTuple):
@@ -127,10 +128,10 @@ class PartitionPlan(NamedTuple):
 def verify_partition(
     disk: Disk, paths: PartitionPaths, *, is_live: bool = False
 ) -> PartitionVerification:
-    """Verifies every byte of a partition.
+    """Verifies the manifest, the logs and the indexes of a partition.
 
-    `is_live` means that a writer may be running: the newest segment is then verified only up to the
-    durable end.
+    `is_live` means that a writer may be running: a segment that the manifest does not list as
+    sealed is then verified only up to the durable end.
     """
     plan = plan_partition(disk, paths, is_live=is_live)
     return join_partition(plan, [check_segment(disk, paths, piece) for piece in plan.segments])
@@ -193,7 +194,7 @@ def verify_segment(
 
 
 def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> SegmentVerification:
-    """Verifies every byte of a segment, and its indexes.
+    """Verifies every byte of a segment's log, and its indexes.
 
     While a writer may be running, an unsealed segment is verified only up to the durable end.
     """
@@ -248,10 +249,10 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
 def _newest_bases(
     manifest: PartitionManifest | None, published: DurableEnd | None, bases: Sequence[int]
 ) -> set[int]:
-    """Returns the base offsets of the newest segment, as it is known without the logs.
+    """Returns the base offsets of the newest segment according to the manifest and the durable end.
 
-    The manifest and the durable end may be older than the logs: a segment that only the durable end
-    names counts if no newer one exists.
+    Both may be older than the logs. So the segment that the durable end names is included only if
+    neither its log nor a later log exists.
     """
     newest = set() if manifest is None else {manifest.active_base_offset}
     if published is not None and published.base_offset > max(bases, default=-1):

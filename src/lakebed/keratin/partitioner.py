@@ -20,8 +20,8 @@ def divided(
 ) -> list[tuple[int, list[int]]]:
     """Groups messages, given by their keys, by partition.
 
-    Returns each partition that gets messages with their indexes in `keys`, sorted by partition. All
-    messages without a key go to the same partition, which `next_partition` chooses.
+    Returns each partition that gets messages, with the indexes of its messages in `keys`, sorted by
+    partition. All messages without a key go to the same partition, which `next_partition` chooses.
     """
     indexes: dict[int, list[int]] = {}
     keyless_partition: int | None = None

@@ -13,12 +13,15 @@ from enum import Enum
 
 from lakebed.base.errors import BadName, InputError
 from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.kernels.checksum import blake3
 
 TOPICS_NAME = "topics"
 IDENTITY_NAME = "topic.json"
 SEGMENTS_NAME = "segments"
 PARTITIONS_MAX = 10_000  # of an existing topic
 PARTITIONS_CREATED_MAX = 1000  # of a new topic: each takes descriptors and time to open
+
+_SAVED_TOPIC_MAX = 120  # characters of a topic's name in the name of a file in the quarantine
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _SEGMENT = re.compile(r"(\d{20})\.(log|idx|tidx|producers)", re.ASCII)
@@ -74,6 +77,16 @@ class PartitionPaths:
     def segment(self, base_offset: int, file: SegmentFile) -> str:
         return os.path.join(self.segments, f"{base_offset:020}.{file.value}")
 
+    def saved_name(self, what: str, *, checksum: int) -> str:
+        """Returns the name in the quarantine of bytes from the file, or part of a file, `what`.
+
+        Bytes with another CRC-32C, `checksum`, get another name, so they never replace each other.
+        """
+        topic = self.topic
+        if len(topic) > _SAVED_TOPIC_MAX:
+            topic = f"{topic[:_SAVED_TOPIC_MAX]}~{blake3(topic.encode()).hex()[:16]}"
+        return f"keratin-{topic}-{self.number}-{what}-{checksum:08x}.bin"
+
     def files(self, disk: Disk) -> list[tuple[int, SegmentFile]]:
         """Lists the files of all segments with their base offsets; ignores other files."""
         matches = (_SEGMENT.fullmatch(name) for name in disk.names(self.segments))
@@ -97,7 +110,7 @@ def check_topic_name(name: str) -> None:
     """Raises `BadName` if the name breaks Kafka's rule for topic names."""
     if not is_topic_name(name):
         raise BadName(
-            f"topic name {name[:60]!r}: must be 1 to 249 letters, digits, '.', '_' or '-', "
+            f"topic name {name[:60]!r}: must be 1 to 249 ASCII letters, digits, '.', '_' or '-', "
             "and neither '.' nor '..'"
         )
 

@@ -2,7 +2,7 @@
 
 Messages of a producer with consecutive sequences and consecutive offsets are a *run*. The last few
 runs of each producer are remembered. A message whose sequence falls into a run is already in the
-log. Sequences count to 2^31 and start over, as in Kafka.
+log. Sequences go from 0 to 2^31 - 1 and then start over, as in Kafka.
 
 Invariant: each message is stored exactly once, provided that its producer resends unacknowledged
 messages before it sends new ones, and was not forgotten since it sent them first.
@@ -131,10 +131,10 @@ class Producers:
     def forget_before(
         self, timestamp_ms: int, *, kept: Collection[int] = (), count_max: int = PRODUCERS_MAX
     ) -> int:
-        """Forgets producers that have written nothing since `timestamp_ms`; returns how many.
+        """Forgets producers that have written nothing since `timestamp_ms`.
 
         If more than `count_max` are known, those that have been quiet for the longest time are
-        forgotten too. The producers in `kept` are never forgotten.
+        forgotten too. The producers in `kept` are never forgotten. Returns how many were forgotten.
         """
         count = len(self._runs)
         surplus: set[int] = set()
@@ -188,10 +188,14 @@ def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[
         )
     expected = (PRODUCERS_MAGIC, base_offset, header.run_count * PRODUCER_RUN.size)
     if (header.magic, header.base_offset, len(body)) != expected:
-        raise Corrupt("not a producers file of this segment", path=path, offset=0)
+        raise Corrupt(
+            "not a producers file of this segment: the magic number, base offset or length differs",
+            path=path,
+            offset=0,
+        )
     if not is_sound or not is_ours:
         raise Corrupt(
-            "the checksum of the producers file is wrong",
+            "the checksum or the header length of the producers file is wrong",
             path=path,
             expected=header.crc32c,
             found=crc,
@@ -202,8 +206,8 @@ def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[
 def _length_from(runs: Runs) -> int:
     """Returns the number of messages in all `runs`, whose sequences are consecutive.
 
-    One append may span two runs: a crash stored only its first part, and other messages were
-    appended before the producer sent it again.
+    One append may span two runs: if a crash let only its first part be stored, other messages may
+    have been appended before the producer sent the append again.
     """
     return sum(run.message_count for run in runs)
 

@@ -58,9 +58,11 @@ class ReadOnlyPartition:
     """
 
     def __init__(self, paths: PartitionPaths, *, disk: Disk, runner: Runner) -> None:
-        """Opens the partition; raises `NotFound` if it does not exist."""
+        """Opens the partition; raises `NotFound` if its folder does not exist."""
         if not disk.is_folder(paths.segments):
-            raise NotFound(f"{paths.segments}: the partition does not exist")
+            raise NotFound(
+                f"{paths.segments}: the folder does not exist, so there is no partition to read"
+            )
         self.paths = paths
         self.number = paths.number
         self._disk = disk
@@ -112,7 +114,8 @@ class ReadOnlyPartition:
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Waits, by polling, until the high watermark is greater than `offset`.
 
-        Returns False after `timeout` seconds.
+        Returns True then, or False after `timeout` seconds. Raises `Closed` if the partition is
+        closed.
         """
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
@@ -144,7 +147,10 @@ class ReadOnlyPartition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Yields the messages of `[start, end)` in batches; by default all messages."""
+        """Yields the messages of `[start, end)` in batches; by default all messages.
+
+        See `PartitionReader.read_batches`.
+        """
         return self._reader.read_batches(
             start,
             end,
@@ -160,16 +166,17 @@ class ReadOnlyPartition:
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on; None: from the oldest message on.
+        """Returns an iterator over the messages from `start` on, which waits for new messages.
 
-        The iterator waits for new messages.
+        If `start` is None, it begins with the oldest message.
         """
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Returns the records from `offset` on as raw bytes, as they are stored in the log.
 
-        Returns at most `max_bytes`, but at least one record if there is one.
+        Returns at most `max_bytes`, but at least one record if there is one. See
+        `PartitionReader.fetch`.
         """
         return self._reader.fetch(offset, max_bytes)
 
@@ -297,7 +304,7 @@ class ReadOnlyPartition:
         return PartitionSegment(base, next_offset, path, end, is_sealed=False)
 
     def _scan(self, base: int, published: DurableEnd | None) -> tuple[int, int, Stop]:
-        """Scans a segment that the manifest does not list, up to its first bad record.
+        """Scans a segment that the manifest does not list as sealed, up to its first bad record.
 
         Returns the end of the last good record, the offset after its last message, and why the scan
         stopped.
@@ -328,7 +335,7 @@ class ReadOnlyPartition:
 
 
 def scan_end(log: LogBytes, position: int, next_offset: int) -> tuple[int, int, Stop]:
-    """Scans good records from `position`, which must be the start of a record.
+    """Scans good records from `position`, which must be the start of a record or the log's end.
 
     Returns the end of the last good record, the offset after its last message, and why the scan
     stopped.
@@ -358,7 +365,10 @@ def _unlisted(
     *,
     is_current: bool,
 ) -> list[int]:
-    """Returns the base offsets of all segments after those that the manifest lists as sealed."""
+    """Returns the sorted base offsets of segments after those that the manifest lists as sealed.
+
+    With `is_current`, leaves out segments after those that the manifest and the durable end name.
+    """
     candidates = set(bases)
     least = 0
     if manifest is not None:

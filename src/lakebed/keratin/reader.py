@@ -4,7 +4,7 @@ Invariants:
 
 - no message at or after the high watermark is returned; a read uses the high watermark at the time
   when it starts;
-- the checksum of every record is verified;
+- the checksum of every record that is returned is verified;
 - messages are returned in the order of their offsets, without duplicates or omissions, unless the
   caller requests to skip damage; offsets without a message are skipped, and so are control records,
   except by `fetch`;
@@ -106,8 +106,9 @@ class PartitionReader:
 
         By default, `start` is the partition's start and `end` its current high watermark. An `end`
         after the high watermark counts as the high watermark. Raises `OffsetOutOfRange` like
-        `scan_from`, and `Corrupt` at damage. With `skip_damage`, skips each damaged range instead,
-        and after a failed read the rest of the segment; calls `on_skipped` with what it skips.
+        `scan_from`, `InputError` if `end` is before `start`, and `Corrupt` at damage. With
+        `skip_damage`, skips each damaged range instead, and after a failed read the rest of the
+        segment; calls `on_skipped` with what it skips.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -169,7 +170,8 @@ class PartitionReader:
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Waits until the high watermark is greater than `offset`.
 
-        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        Returns True then, or False after `timeout` seconds. Raises `Closed` if the partition is
+        closed.
         """
         return self._view.wait_beyond(offset, timeout)
 

@@ -172,7 +172,7 @@ def build(
         capacity=limit,
     )
     if encoded.message_count < len(message_values):
-        raise TooLarge("the size of a record batch, in bytes,", size=limit + 1, limit=limit)
+        raise TooLarge("the size of a record batch, in bytes,", size=None, limit=limit)
     return pack(
         encoded.data,
         message_count=len(message_values),

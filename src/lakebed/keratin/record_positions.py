@@ -48,9 +48,9 @@ class RecordPositions:
             return [(self._offsets[index], self._positions[index]) for index in indexes]
 
     def end_at(self, offset: int) -> int | None:
-        """Returns where in the file the messages before `offset` end, if a read has ended there.
+        """Returns where in the file the messages before `offset` end.
 
-        Returns None if no such read is remembered.
+        This is known if an earlier read ended just before `offset`. Otherwise returns None.
         """
         with self._mutex:
             return self._ends.get(offset)
@@ -59,6 +59,8 @@ class RecordPositions:
         """Remembers where a read found good records.
 
         The records with offsets in `[offset, next_offset)` are in bytes `[start, end)` of the file.
+        Their end is always remembered; their start only if it is at least `STRIDE_BYTES` from the
+        first record and from every known position.
         """
         with self._mutex:
             index = bisect_left(self._positions, start)
@@ -75,7 +77,7 @@ class RecordPositions:
                 self._ends.popitem(last=False)
 
     def forget(self, place: Place) -> None:
-        """Removes a position because the expected record is not there."""
+        """Forgets a position at which the expected record was not found."""
         with self._mutex:
             index = bisect_left(self._offsets, place[0])
             if (self._offsets[index : index + 1], self._positions[index : index + 1]) == (

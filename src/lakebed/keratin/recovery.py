@@ -3,20 +3,24 @@
 The records in the logs are authoritative. The manifest shows which sealed segments need not be
 scanned, and indexes that do not match are rebuilt. The steps are always the same:
 
-1. read the manifest; without a good one, every segment is scanned;
+1. read the manifest; without a good manifest, every sealed segment is scanned;
 2. list the segments by their file names, and remove those below the start offset, whose removal was
    interrupted;
 3. trust the sealed segments that match the manifest and have usable indexes, unless they are needed
    to find the producers' last messages; scan the others;
 4. scan the active segment from its checkpoint, or from its beginning: rewrite the good records that
-   are not confirmed to be durable, overwrite everything after them with zeros, and sync;
+   are not known to be durable, overwrite everything after them with zeros, and sync;
 5. continue at the next offset according to the manifest, the published durable end or the logs,
    whichever is largest.
 
-- Bad bytes at the end of the active segment with no good record after them are torn, and are cut.
-  If good records follow them, all these bytes are saved in the quarantine before they are cut.
-- Bad bytes below the confirmed end, or in a sealed segment, are damage. So is a segment that ends
-  before the next one begins. The records of such a segment are left unchanged, and it is listed in
+The *confirmed end* is the position up to which the published durable end or the checkpoint shows
+that the active segment is durable.
+
+- Bad bytes of the active segment from the confirmed end on are torn, and are cut (overwritten with
+  zeros). If good records follow them, all these bytes are saved in the quarantine before they are
+  cut.
+- Bad bytes below the confirmed end, or in a sealed segment, are damage. So is a missing end of a
+  sealed segment. The records of a damaged segment are left unchanged, and the segment is listed in
   `damaged`, for `repair` to make its remaining records readable.
 
 Recovery may be interrupted at any point; running it again gives the same result.
@@ -71,13 +75,14 @@ class RecoveredPartition:
     created_ms: int
     sealed: list[PartitionSegment] = field(default_factory=list)
     damaged: list[PartitionSegment] = field(default_factory=list)  # of the sealed ones
+    # The sizes of the sealed segments' `.idx` files, by base offset.
     index_bytes: dict[int, int] = field(default_factory=dict)
     producers: Producers = field(default_factory=Producers)
     next_offset: int = 0
     start_offset: int = 0
     writer_epoch: int = 1
     torn_bytes: int = 0
-    checkpoint_end: int = RECORDS_START  # the part of the active segment before it was not read
+    checkpoint_end: int = RECORDS_START  # the position that the checkpoint covers, if one was used
     scanned_count: int = 0  # segments that were read completely
     problems: list[str] = field(default_factory=list)
 
@@ -89,7 +94,7 @@ class _ScannedLog:
     segment: ActiveSegment
     walked: LogWalk
     is_damaged: bool
-    is_header_bad: bool
+    header_error: DataError | None
 
 
 class Recovery:
@@ -141,17 +146,7 @@ class Recovery:
             following = bases[index + 1] if index + 1 < len(bases) else None
             self._examine_sealed(base, following, listed.pop(base, None))
         for missing in listed.values():
-            if missing.last_offset >= result.start_offset:
-                self._problem(
-                    f"{paths.name}: segment {missing.base_offset} is missing: offsets "
-                    f"{missing.base_offset} to {missing.last_offset} are lost"
-                )
-                self._record_loss(
-                    "a segment is missing",
-                    base=missing.base_offset,
-                    first_offset=max(missing.base_offset, result.start_offset),
-                    next_offset=missing.last_offset + 1,
-                )
+            self._note_missing(missing.base_offset, missing.last_offset + 1)
         self._note_missing_active(manifest, bases)
         if last is not None:
             self._recover_active(last, confirmed, checkpoint)
@@ -250,11 +245,7 @@ class Recovery:
         next_offset = listed.last_offset + 1 if listed else following or found_offset
         is_short = has_more or found_offset < next_offset
         if is_short:
-            lost = (
-                f"; offsets {found_offset} to {next_offset - 1} are lost"
-                if found_offset < next_offset
-                else ""
-            )
+            lost = self._lost(found_offset, next_offset)
             self._problem(
                 f"{path}: at byte {end}: the records end before the end of the segment{lost}"
             )
@@ -292,25 +283,27 @@ class Recovery:
         except (NotFound, Torn, Corrupt):
             return False
 
+    def _note_missing(self, base: int, next_offset: int) -> None:
+        """Records the loss of a segment, unless all its messages had been removed before."""
+        if next_offset > self._result.start_offset:
+            lost = self._lost(base, next_offset)
+            self._problem(f"{self._paths.name}: segment {base} is missing{lost}")
+            self._record_loss(
+                "a segment is missing", base=base, first_offset=base, next_offset=next_offset
+            )
+
     # The active segment.
 
     def _note_missing_active(self, manifest: PartitionManifest | None, bases: list[int]) -> None:
         """Records the loss of the segment that was active when the manifest was written.
 
-        Does nothing unless it is missing and later segments exist. If it was the newest one,
-        `_begin_active` records its loss.
+        Does nothing unless that segment is missing and later segments exist. If it was the newest
+        segment, `_begin_active` records its loss.
         """
         active = None if manifest is None else manifest.active_base_offset
         following = [base for base in bases if active is not None and base > active]
-        if active is None or active in bases or not following:
-            return
-        self._problem(
-            f"{self._paths.name}: segment {active} is missing: offsets {active} to "
-            f"{following[0] - 1} are lost"
-        )
-        self._record_loss(
-            "a segment is missing", base=active, first_offset=active, next_offset=following[0]
-        )
+        if active is not None and active not in bases and following:
+            self._note_missing(active, following[0])
 
     def _recover_active(
         self, base: int, confirmed: DurableEnd | None, checkpoint: Checkpoint | None
@@ -334,15 +327,18 @@ class Recovery:
             if not scanned.is_damaged:
                 unsure_from = start if is_rebooted else confirmed_end
                 self._repair_tail(file, path, base, start, size, unsure_from)
-            if scanned.is_header_bad:
+            if scanned.header_error is not None:
+                if size > RECORDS_START and (confirmed_end or segment.end > RECORDS_START):
+                    self._save_header(file, path, base, scanned.header_error)
                 header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
                 file.pwrite(0, header)
             file.sync()
         self._disk.sync_folder(self._paths.segments)
         segment.next_offset = max(base, scanned.walked.next_offset)
-        if result.next_offset > segment.next_offset:
+        first_lost = max(segment.next_offset, result.start_offset)
+        if result.next_offset > first_lost:
             self._problem(
-                f"{self._paths.name}: offsets {segment.next_offset} to {result.next_offset - 1} "
+                f"{self._paths.name}: offsets {first_lost} to {result.next_offset - 1} "
                 "were assigned, but their messages are not in the log"
             )
             if not scanned.is_damaged:
@@ -350,7 +346,7 @@ class Recovery:
                     "offsets were assigned, but their messages are not in the log",
                     base=base,
                     start=start,
-                    first_offset=segment.next_offset,
+                    first_offset=first_lost,
                     next_offset=result.next_offset,
                 )
         result.next_offset = max(result.next_offset, segment.next_offset)
@@ -407,6 +403,11 @@ class Recovery:
         self._result.torn_bytes += tail_end - start
         file.zero_fill(start, tail_end - start)
 
+    def _save_header(self, file: File, path: str, base: int, error: DataError) -> None:
+        """Saves the damaged header of the active log before it is written again."""
+        saved = self._save(file, path, 0, RECORDS_START)
+        self._record_loss(error.problem, base=base, start=0, end=RECORDS_START, saved=(saved,))
+
     def _begin_active(self, manifest: PartitionManifest | None) -> None:
         """Creates an empty active segment at the next offset.
 
@@ -415,13 +416,13 @@ class Recovery:
         """
         result = self._result
         if manifest is not None:
-            self._problem(
-                f"{self._paths.name}: the newest segment {manifest.active_base_offset} is missing"
-            )
+            base = manifest.active_base_offset
+            lost = self._lost(base, result.next_offset)
+            self._problem(f"{self._paths.name}: the newest segment {base} is missing{lost}")
             self._record_loss(
                 "the newest segment is missing",
-                base=manifest.active_base_offset,
-                first_offset=manifest.active_base_offset,
+                base=base,
+                first_offset=base,
                 next_offset=result.next_offset,
             )
         elif not result.sealed and result.next_offset:
@@ -447,7 +448,7 @@ class Recovery:
         confirmed_end: int | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> _ScannedLog:
-        """Walks a log to its end, from the checkpoint if there is one, continuing after damage.
+        """Walks a log from its checkpoint, or from its beginning, and continues after damage.
 
         In a sealed segment, bad bytes are damage if good records follow them. In the active segment
         (which has a `confirmed_end`), bad bytes are damage only before that end.
@@ -491,12 +492,13 @@ class Recovery:
             if following is None:
                 break
             walked = walk(log, following.start, size, next_offset=walked.next_offset, on_run=on_run)
-        return _ScannedLog(segment, walked, is_damaged, is_header_bad=header_error is not None)
+        return _ScannedLog(segment, walked, is_damaged, header_error)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
-        """Reads the creation time of the segment from the header of its log.
+        """Sets the creation time of the segment to that in the header of its log.
 
-        Returns the error if the header is bad, otherwise None.
+        Returns the error if the header is bad, otherwise None. Raises `UnknownVersion` if a newer
+        release wrote the header.
         """
         data = file.pread(0, HEADER_BYTES_MAX)
         try:
@@ -517,10 +519,20 @@ class Recovery:
         )
 
     def _save(self, file: File, path: str, start: int, end: int) -> str:
-        base = path.rpartition("/")[2]
+        what = f"{path.rpartition('/')[2]}-{start}"
         data = file.pread(start, end - start)
-        name = f"keratin-{self._paths.name}-{base}-{start}-{crc32c(data):08x}.bin"
+        name = self._paths.saved_name(what, checksum=crc32c(data))
         return save_in_quarantine(self._disk, self._paths.quarantine, name, data)
+
+    def _lost(self, first_offset: int, next_offset: int) -> str:
+        """Returns the end of a problem's text: which messages are lost, or "" if none is.
+
+        Messages before the start of the partition had been removed before.
+        """
+        first_offset = max(first_offset, self._result.start_offset)
+        if first_offset >= next_offset:
+            return ""
+        return f"; offsets {first_offset} to {next_offset - 1} are lost"
 
     def _record_loss(
         self,
@@ -533,9 +545,13 @@ class Recovery:
         next_offset: int = 0,
         saved: tuple[str, ...] = (),
     ) -> None:
-        """Records a loss. This must happen before the repair, which would hide the loss."""
+        """Records a loss. This must happen before the repair, which would hide the loss.
+
+        Messages before the start of the partition do not count as lost.
+        """
         if self._record is None:
             return
+        first_offset = max(first_offset, self._result.start_offset)
         has_messages = first_offset < next_offset
         self._record(
             Loss(

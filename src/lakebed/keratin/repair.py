@@ -2,12 +2,13 @@
 
 The bad bytes are durable in the quarantine before a log without them replaces the old log. Losses
 are reported as ranges of offsets. Records are never reconstructed. Only sealed segments are
-repaired here: recovery fixes the newest segment when the partition is opened.
+repaired here. When a partition is opened, recovery cuts torn bytes of the newest segment, and seals
+it if it is damaged, so that it can be repaired here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lakebed.base.damage import Verdict
@@ -22,13 +23,14 @@ from lakebed.keratin.log_inspection import GoodRange, LogDamage, LogInspection, 
 from lakebed.keratin.paths import PartitionPaths
 from lakebed.keratin.segment_rewrite import RewrittenSegment, rewrite_ranges
 from lakebed.keratin.view import PartitionSegment
+from lakebed.kernels import crc32c
 
 
 class RepairedSegment(NamedTuple):
     """The result of repairing one segment."""
 
     rewritten: RewrittenSegment
-    damages: tuple[LogDamage, ...]  # with the offsets that may be lost
+    damages: tuple[LogDamage, ...]  # that of the header first; with the offsets that may be lost
     saved: tuple[str, ...]  # the files in the quarantine, one for each bad byte range
 
 
@@ -37,13 +39,15 @@ def repair_segment(
     paths: PartitionPaths,
     info: PartitionSegment,
     *,
+    start_offset: int,
     index_stride_bytes: int,
     created_ms: int,
     record: Callable[..., None] | None = None,
 ) -> RepairedSegment | None:
     """Rewrites a sealed segment without its bad bytes; returns None if the segment is whole.
 
-    `created_ms` is the creation time for the new log if the header of the old one is damaged.
+    Messages before `start_offset`, the start of the partition, do not count as lost. `created_ms`
+    is the creation time for the new log if the header of the old log is damaged.
     `record` is called once, with all losses, before the new log replaces the old one. Raises
     `InputError` if the segment is not sealed.
     """
@@ -59,14 +63,12 @@ def repair_segment(
             return None
         if inspection.header_error is None:
             created_ms = log.header().created_ms
-        saved = tuple(
-            _save(disk, paths, log, start, end)
-            for start, end in _bad_stretches(inspection, log.size)
-        )
+        damages = tuple(damage.since(start_offset) for damage in _damages(inspection, info))
+        saved = [_save(disk, paths, log, damage) for damage in damages]
     finally:
         log.close()
     if record is not None:
-        record(*(_loss(paths, info, damage, saved) for damage in inspection.damages))
+        record(*(_loss(paths, info, *pair) for pair in zip(damages, saved, strict=True)))
     rewritten = rewrite_ranges(
         disk,
         paths,
@@ -75,11 +77,11 @@ def repair_segment(
         index_stride_bytes=index_stride_bytes,
         created_ms=created_ms,
     )
-    return RepairedSegment(rewritten, inspection.damages, saved)
+    return RepairedSegment(rewritten, damages, tuple(path for path in saved if path is not None))
 
 
 def _loss(
-    paths: PartitionPaths, info: PartitionSegment, damage: LogDamage, saved: Sequence[str]
+    paths: PartitionPaths, info: PartitionSegment, damage: LogDamage, saved: str | None
 ) -> Loss:
     has_messages = damage.first_offset < damage.next_offset
     return Loss(
@@ -92,15 +94,15 @@ def _loss(
         first_offset=damage.first_offset if has_messages else None,
         next_offset=damage.next_offset if has_messages else None,
         problem=damage.problem,
-        saved=tuple(path for path in saved if path.endswith(f"-{damage.start}.bin")),
+        saved=() if saved is None else (saved,),
     )
 
 
-def _bad_stretches(inspection: LogInspection, size: int) -> list[tuple[int, int]]:
-    stretches = [(damage.start, min(damage.end, size)) for damage in inspection.damages]
-    if inspection.header_error is not None:
-        stretches.insert(0, (0, min(RECORDS_START, size)))
-    return [(start, end) for start, end in stretches if start < end]
+def _damages(inspection: LogInspection, info: PartitionSegment) -> list[LogDamage]:
+    """Returns all damage, beginning with that of the header, which costs no messages."""
+    error, base = inspection.header_error, info.base_offset
+    header = [] if error is None else [LogDamage(0, RECORDS_START, base, base, error.problem)]
+    return [*header, *inspection.damages]
 
 
 def _without(inspection: LogInspection) -> list[GoodRange]:
@@ -118,6 +120,15 @@ def _without(inspection: LogInspection) -> list[GoodRange]:
     return ranges
 
 
-def _save(disk: Disk, paths: PartitionPaths, log: LogBytes, start: int, end: int) -> str:
-    name = f"keratin-{paths.name}-{log.base_offset:020}.log-{start}.bin"
-    return save_in_quarantine(disk, paths.quarantine, name, log.bytes_at(start, end))
+def _save(disk: Disk, paths: PartitionPaths, log: LogBytes, damage: LogDamage) -> str | None:
+    """Copies the bad bytes to the quarantine, unless the log ends before them.
+
+    Returns the path of the copy.
+    """
+    start, end = damage.start, min(damage.end, log.size)
+    if start >= end:
+        return None
+    data = log.bytes_at(start, end)
+    what = f"{log.base_offset:020}.log-{start}"
+    name = paths.saved_name(what, checksum=crc32c(data))
+    return save_in_quarantine(disk, paths.quarantine, name, data)

@@ -2,8 +2,8 @@
 
 Segments are removed in order, beginning with the oldest. A segment that is still needed, for
 example because it is pinned, is kept, and so are all later ones. The active segment is never
-removed. A segment that was sealed while the clock was ahead counts as being as old as the next
-segment, so that it does not keep others from being removed.
+removed. A segment that was sealed while the clock was ahead counts as sealed when the next segment
+was, so that it does not keep others from being removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
     next_offset: int
     size: int
     newest_ms: int | None  # its largest timestamp; None if it is not known
-    sealed_ms: int
+    sealed_ms: int  # when it was sealed, since 1970
 
 
 def is_wanted(config: TopicConfig) -> bool:

@@ -60,7 +60,7 @@ class Run(NamedTuple):
         return offset + max(RECORD_BATCH.unpack(payload).last_offset_delta, 0) + 1
 
     def index_for(self, offset: int) -> int:
-        """Returns the index of the first record with a message at or after `offset`.
+        """Returns the index of the first record whose last offset is `offset` or later.
 
         Returns `record_count` if there is no such record.
         """
@@ -70,7 +70,9 @@ class Run(NamedTuple):
         return index
 
     def in_order_count(self, least_offset: int, limit_offset: int) -> int:
-        """Returns how many records, from the first on, have rising offsets within the limits.
+        """Returns how many records, from the first on, have rising offsets in the given range.
+
+        The range is `[least_offset, limit_offset)`.
 
         Checksums cover offsets, so only whole records in the wrong place can be out of order. If
         the first and the last offset show that there is no gap, the offsets between them are not

@@ -24,10 +24,10 @@ _SPECIAL = _CONTROL | int(RecordFlags.BATCH)
 def batches_of(
     run: Run, *, start: int, end: int, path: str, policy: DamagePolicy
 ) -> Iterator[MessageBatch]:
-    """Yields the messages of the run with offsets in `[start, end)`.
+    """Yields the messages of the run with offsets in `[start, end)`, as batches.
 
     `policy` decides whether a batch record that cannot be decoded raises `Corrupt` or is skipped.
-    Raises `CodecMissing` in either case if only its codec is not installed.
+    Raises `CodecMissing` in either case if the codec of a batch record is not installed.
     """
     for first, last in _stretches(run):
         flags = run.flags[first]

@@ -1,4 +1,4 @@
-"""The in-memory state of the active segment, the one that is being written. No I/O."""
+"""The in-memory state of the active segment, to which records are being written. No I/O."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ActiveSegment:
         return self.end == self.start
 
     def may_take(self, next_offset: int) -> bool:
-        """Returns whether the indexes can store offsets up to `next_offset`."""
+        """Returns whether the indexes can store all offsets before `next_offset`."""
         return next_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def add(
@@ -82,7 +82,8 @@ class ActiveSegment:
     def finished_times(self) -> list[TimeEntry]:
         """Returns the entries of the segment's time index, as needed when the segment is sealed.
 
-        The last entry is for the last message, and so holds the segment's largest timestamp.
+        The last entry is for the segment's last offset, and so holds its largest timestamp. There
+        are no entries if the segment has no records.
         """
         if self.is_empty:
             return self.times
@@ -90,7 +91,11 @@ class ActiveSegment:
         return [*self.times, last]
 
     def _points(self, positions: Column | Sequence[int], size: int) -> Iterator[int]:
-        """Yields the indexes of the records that get an index entry: one record per stride."""
+        """Yields the indexes of the records that get an index entry: about one per stride.
+
+        The stride, `index_stride_bytes`, is the least distance between the ends of two of these
+        records.
+        """
         end, stride, count = self.end, self._stride, len(positions)
         first = 0
         while first < count:

@@ -21,7 +21,7 @@ class SegmentFiles:
     """The open files of the active segment. Only the partition's writer may use them."""
 
     def __init__(self, disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
-        """Opens the files. Their records must be durable, and the indexes must match the log."""
+        """Opens the files. The records must be durable, and the indexes must match the log."""
         base = segment.base_offset
         self._disk = disk
         self._segment = segment
@@ -46,7 +46,7 @@ class SegmentFiles:
     def write_indexes(self) -> None:
         """Writes the index entries that have been added since the last write.
 
-        They are not synced, because they can be rebuilt from the log.
+        They are not synced, and errors are ignored, because they can be rebuilt from the log.
         """
         written, self._written_count = self._written_count, len(self._segment.places)
         places, times = self._segment.places[written:], self._segment.times[written:]

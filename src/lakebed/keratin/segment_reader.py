@@ -1,7 +1,7 @@
 """Reads one open segment by offsets.
 
 The file is read in windows. The active segment is read only below the durable end, where its bytes
-do not change. Compaction may have replaced the file with a smaller one since the segments were
+do not change. Compaction may have replaced the file with a smaller file since the segments were
 listed. So readers navigate by offsets, and never use a position from one open file in another.
 """
 
@@ -33,8 +33,9 @@ class SegmentReader:
         """Returns the position of the first record with a message at or after `offset`.
 
         Searches only before position `end`, and returns `end` if there is no such record. If the
-        bytes where that record should be are damaged, returns where the damage begins. Earlier
-        damage is skipped, because the caller does not read there.
+        bytes where that record should be are damaged, returns where the damage begins. Damage that
+        is followed by a record at or before `offset` is skipped, because the caller does not read
+        there.
         """
         position = self.places.end_at(offset)
         if position is not None:
@@ -94,7 +95,7 @@ def open_segment(disk: Disk, info: PartitionSegment, *, mutex: Mutex) -> Segment
 
 
 def _indexed(disk: Disk, info: PartitionSegment) -> list[Place]:
-    """Returns the record positions in the `.idx`; none if the file is missing or damaged."""
+    """Returns the record positions in the `.idx`; none if that file cannot be loaded."""
     try:
         path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
         entries = load_index(disk, path, base_offset=info.base_offset)

@@ -45,7 +45,7 @@ _CAPACITY_BYTES = (1 << 31) - 1
 class RewrittenSegment(NamedTuple):
     """Describes the rewritten segment, for the partition's segment list and its manifest."""
 
-    info: PartitionSegment  # of the next generation
+    info: PartitionSegment  # with the new end and the next generation number
     index_bytes: int
     timestamp_ms_max: int
     removed_bytes: int
@@ -65,8 +65,8 @@ def rewrite_segment(
 ) -> RewrittenSegment | None:
     """Replaces the segment's files with files that hold only the records that `choose` keeps.
 
-    Returns None, and changes nothing, if the segment would not become smaller. Raises `Corrupt` if
-    the log is damaged; it must be repaired first.
+    Returns None, and changes nothing, if the segment would not become smaller. Raises `Torn` or
+    `Corrupt` if the log is damaged; it must be repaired first.
     """
     assert info.is_sealed, "only sealed segments are rewritten"
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
@@ -229,7 +229,7 @@ def _range_runs(log: LogBytes, good: GoodRange) -> Iterator[Run]:
         scanned = log.scan(position, good.end, bytes_max=_WINDOW_BYTES)
         if isinstance(scanned, Stop):
             raise Corrupt(
-                "the log changed while it was being repaired; repair it again",
+                "a record that was whole a moment ago is not whole now; repeat the repair",
                 path=log.path,
                 offset=position,
             )
@@ -238,7 +238,7 @@ def _range_runs(log: LogBytes, good: GoodRange) -> Iterator[Run]:
 
 
 def _plain(messages: Sequence[Message]) -> Run:
-    """Encodes messages as plain records. A timestamp before 1970 becomes 0."""
+    """Encodes messages as plain records without a producer. A timestamp before 1970 becomes 0."""
     return _encoded(
         [message.value or b"" for message in messages],
         [

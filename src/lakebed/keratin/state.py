@@ -14,7 +14,7 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class PartitionState:
-    """The segments and the durable end of a partition.
+    """The segments, the start offset and the durable end of a partition.
 
     Only the writer changes them. The mutex guards changes, and reads of several fields together;
     any thread may read a single field without it.
@@ -88,7 +88,8 @@ class PartitionState:
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Waits until the high watermark is greater than `offset`.
 
-        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        Returns True then, or False after `timeout` seconds. Raises `Closed` if the partition is
+        closed.
         """
         clock = self._runner.clock
         deadline_ns = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
@@ -114,7 +115,10 @@ class PartitionState:
         return self._listeners.add(callback)
 
     def close(self) -> None:
-        """Wakes the waiting readers, which then raise `Closed`. Idempotent."""
+        """Wakes the waiting readers, which then raise `Closed`, and calls the subscribers.
+
+        Idempotent.
+        """
         with self._mutex:
             self._is_closed = True
             moved, self._moved = self._moved, None

@@ -58,16 +58,19 @@ class Topic:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all partitions are open now."""
+        """Whether all partitions have been opened."""
         return None not in self._partitions
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """All partitions. This waits until they are open."""
+        """All partitions. This waits until they are open.
+
+        Raises the error of a partition that cannot be opened.
+        """
         return tuple(self._opened.get_all(range(self.partition_count)))
 
     def partition(self, number: int) -> Partition:
-        """Returns a partition, after waiting until it is open.
+        """Returns a partition. If it is not open yet, opens it, or waits for the thread that does.
 
         Raises `NotFound` if the topic has no partition with that number.
         """
@@ -105,9 +108,9 @@ class Topic:
         return partition_of(key, self.partition_count)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """Returns, for each partition, the offset of the first message at or after `timestamp_ms`.
+        """Returns for each partition the first offset whose timestamp is at least `timestamp_ms`.
 
-        For a partition without such a message, that is its high watermark.
+        For a partition without such a message, this is its high watermark.
         """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
@@ -128,7 +131,8 @@ class Topic:
 
         They go to `partition` if given, else to the partition of `key`, else to the next open
         partition in turn. All messages get the same `key`; use `append_keyed` for different keys.
-        The future's result is (base offset, count).
+        The future's result is (base offset, count). Raises `InputError` if there is a `producer`
+        but neither `partition` nor `key`, and the topic has several partitions.
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
@@ -159,7 +163,8 @@ class Topic:
 
         All messages without a key go to the next open partition in turn. Everything is validated
         before the first append. Returns the futures, sorted by partition. If an append is refused,
-        waits for the earlier ones, and raises `PartlyAppended` if any of them succeeded.
+        waits for the earlier appends, and raises `PartlyAppended` if any of them succeeded,
+        otherwise the most serious error.
         """
         pairs = list(messages)
         prepared = []

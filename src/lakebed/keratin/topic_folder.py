@@ -6,10 +6,10 @@ contain a `+`. If a crash leaves such folders, they are removed the next time th
 and so are the temporary files of an interrupted change of a `topic.json`.
 
 So a folder with a topic's name that holds files but no `topic.json` is a damaged topic: it must not
-be treated as nonexistent. A folder without any files is not a topic: older releases left such
-folders when a creation was interrupted.
+be treated as nonexistent. A folder without any files except temporary files is not a topic: older
+releases left such folders when a creation was interrupted.
 
-A topic's folder is never a symbolic link, and removing a folder never follows symbolic links.
+A topic's folder must not be a symbolic link, and removing a folder never follows symbolic links.
 """
 
 from __future__ import annotations
@@ -62,14 +62,16 @@ def topic_exists(disk: Disk, paths: TopicPaths) -> bool:
 def check_topic_folder(disk: Disk, paths: TopicPaths) -> None:
     """Raises `Corrupt` if the topic's folder is damaged.
 
-    It is damaged if it is a symbolic link, or holds files but no `topic.json`.
+    It is damaged if it is a symbolic link, or holds files other than temporary files but no
+    `topic.json`.
     """
     _check_not_linked(disk, paths)
     if not disk.exists(paths.identity) and _has_files(disk, paths.folder):
         raise Corrupt(
-            f"the file is missing, but the topic has messages; run 'lakebed topic repair "
-            f"{paths.topic}' to write it again with default settings, or 'lakebed topic delete "
-            f"{paths.topic}' to remove the messages",
+            f"the file is missing: the topic's folder has other files; run 'lakebed topic repair "
+            f"{paths.topic}' to write it again with default settings (this needs at least one "
+            f"partition folder), or 'lakebed topic delete {paths.topic}' to delete the topic with "
+            "all its files",
             path=paths.identity,
         )
 
@@ -79,7 +81,8 @@ def create_topic_folder(
 ) -> None:
     """Durably creates the topic's folder, completely or not at all.
 
-    `identity` is the contents of `topic.json`.
+    `identity` is the contents of `topic.json`. Replaces an existing folder of that name, which must
+    not belong to a topic. If this raises, the new folder may exist nevertheless.
     """
     topics = os.path.dirname(paths.folder)
     temporary = os.path.join(topics, f"{_CREATING}{topic_id}")
@@ -179,6 +182,10 @@ def _has_files(disk: Disk, folder: str) -> bool:
 
 
 def _remove_empty_folders(disk: Disk, folder: str) -> None:
-    """Removes the empty folders that an interrupted creation by an older release left."""
+    """Removes the folder, if it exists, with everything in it.
+
+    The caller has checked that it is not a topic: an older release left it when a creation was
+    interrupted, and it has only empty folders and temporary files.
+    """
     if disk.is_folder(folder):
         remove_tree(disk, folder)

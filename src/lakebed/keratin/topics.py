@@ -1,10 +1,10 @@
-"""All topics of one root: creates, opens and deletes them, and runs their background work.
+"""All topics of one root (the folder of a store): creates, opens, deletes and maintains them.
 
     topics = Topics(root, disk=disk, runner=runner)
     topic = topics.create("orders", partitions=3)
 
 The caller must hold the root's lock. Two tasks on the runner serve all partitions: one commits
-queued appends, the other runs retention, compaction and other upkeep.
+queued appends and syncs messages, the other runs retention, compaction and other upkeep.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 
 from lakebed.base.damage_ledger import TOPICS, DamageLedger
@@ -47,9 +48,9 @@ SPARE_BYTES_MAX = 256 * MIB
 
 
 class Topics:
-    """The topics of one root. Thread-safe.
+    """The topics of one root, the folder of a store. Thread-safe.
 
-    Calls that create, open, close or delete the same topic wait for each other.
+    Calls that create, open, configure, close or delete the same topic wait for each other.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Topics:
     ) -> None:
         """Prepares access to the topics of a root. The topics themselves are not opened yet.
 
+        Removes what interrupted creations and deletions of topics left: see `remove_leftovers`.
         `is_pinned` takes a topic, a partition and a range of offsets, and returns whether retention
         and compaction must leave those messages alone. `spare_budget` limits the zero-filled bytes;
         it may be shared with other engines. Losses are recorded in `damage`. `make_topic` is called
@@ -98,11 +100,14 @@ class Topics:
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> Topic:
-        """Creates and opens a topic; raises `AlreadyExists` if a topic of that name exists."""
+        """Creates and opens a topic; raises `AlreadyExists` if a topic of that name exists.
+
+        Raises `Corrupt` if that topic has lost its `topic.json`, or its folder is a symbolic link.
+        """
         paths = TopicPaths(self.root, name)
         check_partition_count(partitions)
         identity = new_identity(partitions, settings or {}, self._random)
-        identity.config(self._config)  # validates them in combination with the store's settings
+        identity.config(self._config, topic=name)  # validates them together with the store's
         with self._claimed(name):
             check_topic_folder(self._disk, paths)
             if self._disk.exists(paths.identity):
@@ -159,7 +164,10 @@ class Topics:
             return self._open.get(name)
 
     def identity(self, name: str) -> TopicIdentity:
-        """Returns the contents of `topic.json`; raises `NotFound` if the topic does not exist."""
+        """Returns the contents of `topic.json`; raises `NotFound` if the topic does not exist.
+
+        Also raises the other errors of `load_identity`.
+        """
         try:
             return load_identity(self._disk, TopicPaths(self.root, name))
         except NotFound:
@@ -171,19 +179,13 @@ class Topics:
         The change takes effect the next time the topic is opened.
         """
         checked_settings(settings)  # first: wrong settings are an error for a missing topic, too
-        paths, identity = TopicPaths(self.root, name), self.identity(name)
-        merged = {**identity.settings, **settings}
-        fresh = new_identity(identity.partition_count, merged, self._random)
-        fresh.config(self._config)
-        save_identity(
-            self._disk,
-            paths,
-            TopicIdentity(
-                topic_id=identity.topic_id,
-                partition_count=identity.partition_count,
-                settings=fresh.settings,
-            ),
-        )
+        paths = TopicPaths(self.root, name)
+        with self._claimed(name):
+            identity = self.identity(name)
+            merged = checked_settings({**identity.settings, **settings})
+            changed = replace(identity, settings=merged)
+            changed.config(self._config, topic=name)
+            save_identity(self._disk, paths, changed)
 
     def delete(self, name: str) -> None:
         """Deletes a topic with all its messages; raises `NotFound` if it does not exist.
@@ -217,7 +219,7 @@ class Topics:
             self._close_opened(name)
 
     def close(self) -> None:
-        """Closes every topic. Idempotent."""
+        """Closes every open topic, and stops the background work. Idempotent."""
         with self._mutex:
             self._is_closed = True
             topics, self._open = list(self._open.values()), {}
@@ -228,7 +230,7 @@ class Topics:
             stack.callback(self._upkeep.stop)
 
     def _topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
-        config = identity.config(self._config)
+        config = identity.config(self._config, topic=paths.topic)
         return self._make_topic(
             paths.topic,
             identity,
@@ -295,7 +297,7 @@ class Topics:
             stack.callback(self._upkeep.remove, partition)
 
     def _forget_losses(self, name: str) -> None:
-        """Removes the recorded losses of a topic of that name that was deleted."""
+        """Removes the damage records of a deleted topic with that name."""
         if self._damage is not None:
             self._damage.forget(TOPICS, name)
 

@@ -1,7 +1,8 @@
-"""The background work of an open partition: checkpoints, retention, compaction, old producers.
+"""The background work of an open partition: zero-filling, checkpoints, retention, compaction.
 
-`retention` and `compaction` decide what to do, without I/O. Segments are rewritten while appends
-continue. The writer removes segments, and adopts rewritten ones, between two commits.
+Producers that have been quiet for a long time are forgotten here too. `retention` and `compaction`
+decide what to do, without I/O. Segments are rewritten while appends continue. The writer removes
+segments, and adopts rewritten segments, between two commits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PRODUCERS_MANY = (
 )  # with more than this, the oldest are forgotten immediately
 
 IsPinned = Callable[[str, int, int, int], bool]
-"""Takes the topic, the partition and the offsets `[first, next)`; returns whether to keep them."""
+"""Takes a topic, a partition and offsets `[first, next)`; returns whether to keep the messages."""
 
 
 class MaintainedPartition(PartitionView, Protocol):
@@ -123,7 +124,10 @@ class Upkeep:
         return delay_ns
 
     def _look(self) -> None:
-        """Runs retention and compaction. Logs `RetryError` and `Closed`; raises other errors."""
+        """Runs retention and compaction, if the topic's settings request them.
+
+        `RetryError` and `Closed` are only logged; other errors are raised.
+        """
         partition = self._partition
         try:
             if is_wanted(partition.config):
@@ -138,7 +142,8 @@ class Upkeep:
 
         Returns the number of segments that changed. Does nothing while a sealed segment is pinned,
         or if no segment was sealed since the last pass: without new messages only old tombstones
-        could be removed, and that can wait.
+        could be removed, and that can wait. The first call after the partition was opened always
+        makes a pass.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]

@@ -38,7 +38,8 @@ class PartitionView(Protocol):
     def segments(self) -> Sequence[PartitionSegment]:
         """Returns the segments, oldest first.
 
-        The last one is the active segment, which may be read up to the durable end.
+        The last segment is the active one, which may be read up to the durable end. A partition
+        that is open read-only may have no segments.
         """
 
     def lost_offsets(self) -> Sequence[DamageRecord]:

@@ -36,9 +36,9 @@ _WANTED_BYTES_MIN = 4 * KIB
 class Walk:
     """Iterates over the records with offsets in `[start, end)`, as runs.
 
-    The walk holds the file of a segment open only while it reads one run. The first record may be a
-    batch that also has messages before `start`, and the last one a batch that also has messages at
-    or after `end`.
+    The walk leases the file of a segment only while it reads one run. The first record may be a
+    batch that also has messages before `start`, and the last record a batch that also has messages
+    at or after `end`.
     """
 
     def __init__(
@@ -66,7 +66,10 @@ class Walk:
 
     @property
     def path(self) -> str:
-        """The path of the log that the last run came from."""
+        """The path of the log that the walk is reading, which is that of the run just returned.
+
+        Empty if the walk is not reading a log.
+        """
         return str(self._reading.log.path) if self._reading else ""
 
     def __iter__(self) -> Iterator[Run]:
@@ -101,8 +104,8 @@ class Walk:
         lost = self._lost.pop(0)
         first, next_offset = lost.first_offset or 0, lost.next_offset or 0
         error = Corrupt(
-            f"{self._view.name}: messages {first} to {next_offset - 1} are lost; run 'lakebed "
-            f"damage acknowledge {lost.id}' to let readers skip them",
+            f"{self._view.name}: messages {first} to {next_offset - 1} are recorded as lost; run "
+            f"'lakebed damage acknowledge {lost.id}' to let readers skip them",
             path=lost.path,
             offset=lost.start,
         )

@@ -95,7 +95,7 @@ class PartitionWriter:
         self._manifest_due_ns = 0
         self._plan_checkpoint(recovered.checkpoint_end)
         self._unsynced_since_ns: int | None = None
-        self._is_rolling = False  # True while a roll is unfinished, also after it failed
+        self._is_rolling = False  # True from the start of `_roll` until it succeeds
         self._is_closed = False
         self._process = fork_guard.generation()
 
@@ -173,8 +173,8 @@ class PartitionWriter:
     def _try_to_commit(self, appends: Sequence[Append], *, is_alone: bool) -> Sequence[object]:
         """Commits the appends; if that fails, returns the error as the answer to each of them.
 
-        Raises the error instead if it is a `DiskError`, or if `is_alone`: there are no other
-        answers in this commit.
+        Raises the error instead if it is a `DiskError`, or if `is_alone`, which means that this
+        commit has no other answers.
         """
         try:
             return self._commit_appends(appends) if appends else ()
@@ -377,7 +377,7 @@ class PartitionWriter:
         return self._producers.runs_of(producer_id)
 
     def keep_producer(self, producer_id: int) -> Runs:
-        """Remembers a producer until `drop_producer` is called, and returns its last runs."""
+        """Returns a producer's last runs, and keeps them until `drop_producer` is called."""
         self._kept_producers.add(producer_id)
         return self.runs_of(producer_id)
 

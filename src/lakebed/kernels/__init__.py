@@ -1,9 +1,10 @@
 """Compiled loops over many records or bytes: checksums, encoding, scanning, columns, writing.
 
-The compiled module is `_compiled`, in Cython and C. If it cannot be imported or is out of date, the
-functions of `reference` are used instead: plain Python with the same results. `MISSING_REASON` then
-has the reason, and the first use of a real disk logs a warning (`disk`). The environment variable
-`LAKEBED_KERNELS` forces a choice: `reference` or `compiled`.
+The compiled module is `_compiled`, in Cython and C. If it cannot be imported, or is so old that it
+lacks a function, the functions of `reference` are used instead: plain Python with the same results.
+`MISSING_REASON` then has the reason, and the first use of a real disk logs a warning (`disk`). The
+environment variable `LAKEBED_KERNELS` forces a choice: `reference`, or `compiled`, with which the
+import fails if the compiled module cannot be used.
 
 The compiled checksums, encoders and scanners release the interpreter lock for large inputs, and
 writes always release it.
@@ -33,7 +34,9 @@ from lakebed.kernels.results import (
 
 _wanted = os.environ.get("LAKEBED_KERNELS", "")
 if _wanted not in ("", "compiled", "reference"):
-    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}; it must be 'compiled' or 'reference'")
+    raise ImportError(
+        f"LAKEBED_KERNELS is {_wanted!r}; set it to 'compiled' or 'reference', or unset it"
+    )
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32_combine crc32c crc32c_combine "

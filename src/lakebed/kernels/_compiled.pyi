@@ -1,4 +1,4 @@
-"""The compiled kernels; contracts as in `lakebed.kernels.reference`."""
+"""The compiled kernels. `lakebed.kernels.reference` describes the functions."""
 
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex

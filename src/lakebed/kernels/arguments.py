@@ -46,8 +46,8 @@ def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int =
 
 
 def limit(value: SupportsIndex, what: str) -> int:
-    """Returns the value, an upper bound, as an integer. A value above `sys.maxsize` is reduced to
-    it; a negative one raises `InputError`.
+    """Returns `value`, the maximum of a size or count, as an integer of at most `sys.maxsize`.
+    Raises `InputError` if it is negative or not an integer.
     """
     try:
         number = operator.index(value)
@@ -59,7 +59,7 @@ def limit(value: SupportsIndex, what: str) -> int:
 
 
 def items(values: Iterable[object], what: str) -> tuple[object, ...]:
-    """Returns the items as a tuple. `values` is copied unless it is a tuple already."""
+    """Returns the items of `values` as a tuple. Raises `InputError` if it cannot be iterated."""
     try:
         return tuple(values)
     except TypeError:
@@ -67,7 +67,8 @@ def items(values: Iterable[object], what: str) -> tuple[object, ...]:
 
 
 def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
-    """Returns a number that applies to all records, or a view with one number per record.
+    """Returns a number that applies to all records, or a view with one number per record. Raises
+    `InputError` if a number is out of range, or if `value` is a sequence without `count` items.
 
     The view is contiguous, in native byte order and of the type code `code`: "Q", "q" or "H". The
     view shares the memory of `value` if `value` has this form already; otherwise it is a copy.
@@ -109,7 +110,7 @@ def column(value: object, what: str, *, code: str) -> memoryview:
 
 def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, str]:
     """Returns a flat view of `value`, and which of the type codes in `codes` it has. Raises
-    `InputError` if it has none of them.
+    `InputError` if `value` is not a contiguous column or has none of these type codes.
     """
     view = _column_view(value)
     for code in codes if view is not None else "":
@@ -120,7 +121,9 @@ def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, s
 
 
 def companion_column(value: object, what: str, *, codes: str, count: int) -> tuple[memoryview, str]:
-    """Like `typed_column`, for a column that must have `count` items."""
+    """Returns a flat view of `value` and its type code, like `typed_column`. Also raises
+    `InputError` if the column does not have `count` items.
+    """
     view, code = typed_column(value, what, codes=codes)
     if len(view) != count:
         refuse_count(what, len(view), count)
@@ -193,8 +196,8 @@ def check_last_offset(base: int, count: int) -> None:
 
 
 def _column_view(value: object) -> memoryview | None:
-    """Returns a view of `value` if it has a one-dimensional buffer, otherwise None, as for a numpy
-    scalar.
+    """Returns a view of `value` if it has a one-dimensional buffer, otherwise None. A numpy scalar,
+    for example, has a buffer without dimensions.
     """
     try:
         view = memoryview(value)  # type: ignore[arg-type]

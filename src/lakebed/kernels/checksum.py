@@ -10,7 +10,7 @@ BLAKE3_BYTES = 32
 
 
 def blake3(data: Buffer) -> bytes:
-    """Returns the 32-byte BLAKE3 digest of the data. It uses only the calling thread."""
+    """Returns the 32-byte BLAKE3 digest of the data, computed in the calling thread alone."""
     return _blake3(data, max_threads=1).digest()
 
 

@@ -1,11 +1,12 @@
 """The operating system's disk, with the kernels for writes and syncs.
 
-It passes the write functions of `lakebed.kernels`, which release the interpreter lock, to the disk
-of `lakebed.base`. Every store on a real disk uses this module, so it also reports, once per
-process, that the Python kernels are used because there are no usable compiled ones: as a warning of
-the logger `lakebed.kernels`, which the command line and programs without logging print on standard
-error, and as the event `kernels_not_compiled` in the log of a node. It reports nothing if
-`LAKEBED_KERNELS` requests the Python kernels. Importing the package reports nothing.
+This module passes the write functions of `lakebed.kernels`, which release the interpreter lock if
+they are compiled, to the disk of `lakebed.base`. Every store on a real disk uses this module.
+
+If the Python kernels are used because there are no usable compiled ones, the first use of the disk
+in a process logs a warning to the logger `lakebed.kernels`. The command line and programs without
+logging print the warning on standard error, and in the log of a node it is the event
+`kernels_not_compiled`. There is no warning if `LAKEBED_KERNELS` requests the Python kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REMEDY = "install lakebed again where there is a C compiler, or from a wheel for
 def real_disk() -> RealDisk:
     """Returns the operating system's disk.
 
-    The first call in a process logs a warning if the compiled kernels are missing.
+    The first call in a process logs a warning if the compiled kernels are missing or out of date.
     """
     if MISSING_REASON:
         _report_missing_kernels()

@@ -23,7 +23,7 @@ class AofRecordHeader(NamedTuple):
 class KeratinRecordHeader(NamedTuple):
     """The header of every record in a Keratin log; headers block, payload and trailer follow."""
 
-    magic: u16  # 0x4B52, "KR"; 0 here is the end of a log that is still written
+    magic: u16  # 0x4B52, "KR"; 0 after the last record of a segment that is still written
     version: u16  # 1
     flags: u16  # bit 0 tombstone, bit 1 control record, bit 2 batch
     reserved: u16  # 0
@@ -36,7 +36,7 @@ class KeratinRecordHeader(NamedTuple):
 class KeratinRecordTrailer(NamedTuple):
     """The end of every record in a Keratin log."""
 
-    crc32c: u32  # over version … payload: neither the magic nor this field
+    crc32c: u32  # of the bytes from `version` to the end of the payload
 
 
 class BlockStart(NamedTuple):
@@ -53,7 +53,7 @@ class KeyLength(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """The producer of a message, and the message's sequence number from it in this partition."""
+    """The producer of a message, and the sequence number that the producer gave to the message."""
 
     producer_id: u64
     epoch: u16
@@ -83,20 +83,20 @@ class RecordBatchHeader(NamedTuple):
     follows.
     """
 
-    first_offset: i64  # of its first message; the one field that the log rewrites
+    first_offset: i64  # of the first message; the only field that the log changes
     length: i32  # of everything after this field
     leader_epoch: i32  # -1 if not set; not covered by the checksum
     magic: u8  # 2
-    crc32c: u32  # over attributes … the end
+    crc32c: u32  # of the bytes from `attributes` to the end of the batch
     attributes: (
         i16  # bits 0-2 compression, 3 log-append time, 4 transactional, 5 control, 6 horizon
     )
-    last_offset_delta: i32  # of the last message; count - 1 as clients send it
-    first_timestamp_ms: i64  # what the messages' own are counted from
-    max_timestamp_ms: i64  # with bit 3 that of every message
+    last_offset_delta: i32  # of the last message; `message_count` - 1 as clients send it
+    first_timestamp_ms: i64  # added to the timestamp delta of each message
+    max_timestamp_ms: i64  # with attribute bit 3, the timestamp of every message
     producer_id: i64  # -1 if there is none
     producer_epoch: i16  # -1 if there is none
-    base_sequence: i32  # of its first message, -1 if there is none
+    base_sequence: i32  # of the first message, -1 if there is none
     message_count: i32
 
 

@@ -1,7 +1,7 @@
 """The kernels in plain Python. The compiled functions must return the same results, byte for byte.
 
-This code is meant to be readable and to test the compiled functions against, not to be fast; it is
-also used by installations without a compiler. The docstrings here also describe the compiled
+This code is meant to be readable, not fast. Tests compare the compiled functions with it, and
+installations without compiled kernels use it. The docstrings here also describe the compiled
 functions.
 """
 
@@ -83,9 +83,9 @@ def aof_encode(
     """Encodes the longest prefix of `payloads` whose AOF2 records fit in `capacity` bytes.
 
     The number of encoded payloads is the length of `offsets` in the result. All payloads are
-    checked first: an empty one raises `InputError`, one whose length exceeds 32 bits `TooLarge`.
-    `crc64` is the crc64-nvme of the segment's records so far; the result has the value including
-    the new records.
+    checked first: an empty payload raises `InputError`, and a payload whose length exceeds 32 bits
+    raises `TooLarge`. `crc64` is the crc64-nvme of the segment's records so far; the result has the
+    value including the new records.
     """
     views = _payload_views(payloads)
     for index, view in enumerate(views):
@@ -299,10 +299,11 @@ def keratin_scan(
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome:
-    """Writes the chunks one after another at `offset`, then calls `fdatasync` if `sync` is set.
+    """Writes the chunks one after another at `offset`. If that succeeds and `sync` is set, calls
+    `fdatasync`.
 
-    It follows the rules of `lakebed.base.files.writing`: disk errors are returned in the outcome,
-    not raised.
+    The rules of `lakebed.base.files.writing` apply: disk errors are returned in the outcome, not
+    raised.
     """
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
@@ -311,8 +312,8 @@ def write_and_sync(
 
 
 def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
-    """Returns the sum and the maximum of the lengths of the values, or None if one of them is not
-    a `bytes` object.
+    """Returns the sum and the maximum of the lengths of the values, or None if the type of one of
+    them is not exactly `bytes`.
     """
     taken = arguments.items(values, "values")
     lengths = [len(value) for value in taken if type(value) is bytes]
@@ -320,7 +321,9 @@ def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
 
 
 def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome:
-    """Writes `length` zero bytes at `offset` without a sync. Otherwise like `write_and_sync`."""
+    """Writes `length` zero bytes at `offset`, without a sync. Disk errors are returned in the
+    outcome, not raised.
+    """
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
     return zero_all(
@@ -369,8 +372,8 @@ def _aof_record_bytes(payload_bytes: int) -> int:
 class _CrcMarks:
     """Computes the CRC of any part of a buffer without reading the whole part again.
 
-    It keeps the CRCs of the buffer up to each multiple of `DISTANCE_BYTES`. The CRC of a part is
-    computed from the CRCs up to its start and up to its end.
+    It keeps the CRCs of the bytes from the start of the buffer up to each multiple of
+    `DISTANCE_BYTES`. The CRC of a long part is computed from the CRCs up to its start and its end.
     """
 
     DISTANCE_BYTES = 1024

@@ -27,9 +27,8 @@ _WORD_BYTES = 8
 
 
 def crc32c(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
-    """Returns the crc32c of the bytes with CRC `crc` followed by `data`.
-
-    So `crc32c(b, crc32c(a)) == crc32c(a + b)`.
+    """Returns the crc32c of `data`. If `crc` is given, it must be the crc32c of the bytes before
+    `data`, and the result covers these bytes too: `crc32c(b, crc32c(a)) == crc32c(a + b)`.
     """
     before = arguments.integer(crc, "crc", maximum=arguments.U32_MAX)
     state = _update(before ^ arguments.U32_MAX, byte_view(data, "data"), CRC32C_POLYNOMIAL)
@@ -37,7 +36,9 @@ def crc32c(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
 
 
 def crc64nvme(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
-    """Returns the crc64-nvme of the bytes with CRC `crc` followed by `data`."""
+    """Returns the crc64-nvme of `data`. If `crc` is given, it must be the crc64-nvme of the bytes
+    before `data`, and the result covers these bytes too.
+    """
     before = arguments.integer(crc, "crc")
     state = _update(before ^ arguments.U64_MAX, byte_view(data, "data"), CRC64NVME_POLYNOMIAL)
     return state ^ arguments.U64_MAX
@@ -49,22 +50,22 @@ def fold64(crc: int) -> int:
 
 
 def crc32_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the CRC-32 (`zlib.crc32`) of two adjacent byte strings from their CRCs. `length` is
-    the length of the second one.
+    """Returns the CRC-32 (`zlib.crc32`) of two adjacent byte strings, given the CRC of each.
+    `length` is the length of the second string.
     """
     return _combine(first, second, length, CRC32_POLYNOMIAL, crc_max=arguments.U32_MAX)
 
 
 def crc32c_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the crc32c of two adjacent byte strings from their CRCs. `length` is the length of
-    the second one.
+    """Returns the crc32c of two adjacent byte strings, given the CRC of each. `length` is the
+    length of the second string.
     """
     return _combine(first, second, length, CRC32C_POLYNOMIAL, crc_max=arguments.U32_MAX)
 
 
 def crc64_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the crc64-nvme of two adjacent byte strings from their CRCs. `length` is the length
-    of the second one.
+    """Returns the crc64-nvme of two adjacent byte strings, given the CRC of each. `length` is the
+    length of the second string.
     """
     return _combine(first, second, length, CRC64NVME_POLYNOMIAL, crc_max=arguments.U64_MAX)
 

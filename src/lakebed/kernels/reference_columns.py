@@ -61,7 +61,7 @@ def gather(buffer: ReadableBuffer, positions: ReadableBuffer, lengths: ReadableB
     """Copies slices of `buffer` into one new buffer, one after another.
 
     Positions are u64 or u32, lengths i32 or u32. A negative length means a null; its position is
-    ignored. Raises `TooLarge` if the total size exceeds an i32, so that the caller can split it.
+    ignored. Raises `TooLarge` if the total size in bytes exceeds an i32.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="QI")
@@ -95,9 +95,9 @@ def keratin_fields(
     """Returns where the keys, values and headers of records are.
 
     The arguments after `buffer` are columns of a `KeratinScan`. The records must not contain record
-    batches. A record with the tombstone flag has a null value, one without a key has a null key.
-    Stops before the first record with an invalid headers block, or with a key or value that is
-    longer than an i32 allows. It is not checked whether header names are valid text.
+    batches. A record with the tombstone flag has a null value, and a record without a key has a
+    null key. Stops before the first record with an invalid headers block, or with a key or value
+    that is longer than an i32 allows. It is not checked whether header names are valid text.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")

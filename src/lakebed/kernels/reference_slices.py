@@ -37,7 +37,9 @@ def record_batch_encode_slices(
     first_timestamp_ms: SupportsIndex,
     capacity: SupportsIndex,
 ) -> BatchEncoded:
-    """Like `record_batch_encode`, but values, keys and headers are slices of buffers."""
+    """Encodes messages like `record_batch_encode`, but their values, keys and headers are slices of
+    buffers.
+    """
     value_views = _short_views(values, "values", "value")
     count = len(value_views)
     return record_batch_encode(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 
 class BadVarint(Exception):
-    """The bytes are not a valid number: the data ends inside it (`is_cut`), or it is too long."""
+    """The bytes are not a valid number: the data ends inside the number (`is_cut`), or the number
+    is too long.
+    """
 
     def __init__(self, *, is_cut: bool) -> None:
         super().__init__("a number is cut short" if is_cut else "a number is too long")

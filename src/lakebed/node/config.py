@@ -78,7 +78,7 @@ class NodeConfig:
     log_level: str = "info"
     """The lowest level that is logged: `debug`, `info`, `warning` or `error`."""
     access_log: bool = False
-    """Whether every request to the two ports is logged, whatever `log_level` is."""
+    """Whether requests to the two ports are logged, whatever `log_level` is."""
     metrics_public: bool = False
     """Whether `/metrics` is public: other machines need no access key for it."""
 

@@ -29,8 +29,8 @@ _INDENT: Final = "    "
 
 
 class NodeLogs:
-    """Replaces all handlers of the root logger with one that writes to `stream`, or nowhere if
-    `stream` is None. `close` restores the previous handlers and levels.
+    """Replaces all handlers of the root logger with a handler that writes to `stream`, or nowhere
+    if `stream` is None. `close` restores the previous handlers and levels.
     """
 
     def __init__(self, stream: TextIO | None, *, secrets: Iterable[str] = ()) -> None:
@@ -49,7 +49,7 @@ class NodeLogs:
     def hide(self, *secrets: str) -> None:
         """Registers secrets, which are hidden in all later lines.
 
-        Ignores secrets that are so short that they would also match other text.
+        Ignores secrets with fewer than 8 characters, which would also match other text.
         """
         for secret in secrets:
             if len(secret) >= _SECRET_CHARACTERS_MIN:
@@ -57,7 +57,9 @@ class NodeLogs:
                 self._secrets.update((secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]))
 
     def configure(self, *, log_format: str, log_level: str, access_log: bool) -> None:
-        """Sets the format and level of all later lines, and turns the access log on or off."""
+        """Sets the format of all later lines and the level of Lakebed's own, and turns the access
+        log on or off.
+        """
         kind = JsonLines if log_format == "json" else ConsoleLines
         self._handler.setFormatter(kind(self._secrets))
         _, ours, access = _loggers()
@@ -114,8 +116,8 @@ class ConsoleLines(logging.Formatter):
     """Formats each log record as its time, its level, the name of the event (or else the message)
     and `key=value` pairs.
 
-    Values with spaces are quoted. The lines of a traceback are indented, so that they cannot be
-    mistaken for events.
+    A value that is empty, or has a space or a quotation mark, is quoted. The lines of a traceback
+    are indented, so that they cannot be mistaken for events.
     """
 
     def __init__(self, secrets: set[str]) -> None:

@@ -3,9 +3,9 @@
 It starts in this order: settings, logs, store, listeners, the first access key if neither the store
 nor the environment has one, the ready message. So a start that fails never creates a key without
 showing it. It stops in reverse order. SIGTERM and SIGINT stop the node: it refuses new requests,
-finishes running ones, and cuts off those that still run after a time limit. A second signal cuts
-off all requests immediately. SIGHUP reloads the TLS certificates and the logging settings; invalid
-ones are logged and ignored.
+finishes running ones, and cuts off those that still run after a time limit. A second SIGTERM or
+SIGINT cuts off all requests immediately. SIGHUP reloads the TLS certificate and the logging
+settings; if they are not valid, that is logged, and the old ones are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counts and times the requests of an endpoint, and logs them if the access log is on.
 
-All methods must be called in the thread of the event loop. Only a limited number of buckets and
-access keys are counted separately; the others are counted together as `(other)`.
+All methods must be called in the thread of the event loop. Only the first 200 buckets and the first
+200 access keys are counted separately; the others are counted together as `(other)`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,11 @@ class Observer:
     def done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
-        """Counts and logs a finished request. The server calls it."""
+        """Counts a finished request, and logs it if the access log is on. Called by the server.
+
+        `request` is None if the request was refused before it could be handled, for example because
+        it could not be parsed; then it is not logged here.
+        """
         self._bytes_in += received
         self._bytes_out += sent
         label = None if request is None else request.label

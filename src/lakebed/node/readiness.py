@@ -1,7 +1,7 @@
 """Checks whether a node is ready: its store is open, can be written, and has free space.
 
-A check queries the file system and the engines, and writes nothing. While a check hangs, no other
-is started, so a hung disk blocks only one thread, however many requests there are. The page is
+A check queries the file system and the engines, and writes nothing. While a check hangs, the page
+`/readyz` starts no other, so its requests block only one thread if the disk hangs. The page is
 public, so it reports only the kind and number of failures; the log has their names.
 """
 

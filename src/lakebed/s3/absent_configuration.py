@@ -2,8 +2,8 @@
 
 The answer is the error that AWS returns for a bucket without that configuration. Tools depend on
 it: `s3cmd info` fails if `?website` returns anything but 404, and `mc` and infrastructure tools
-read all of these configurations. `?acl` is not included: `s3cmd cp` would set the ACL that it reads
-on the copy, and skips that step only if ACLs are not implemented.
+read all of these configurations. `?acl` is not included: `s3cmd cp` reads the ACL of the source and
+sets it on the copy, and skips that step only if ACLs are not implemented.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class GetAbsentConfiguration(OnBucket):
 def get_absent_configuration(
     service: Service, operation: GetAbsentConfiguration, _request: Request, _identity: Identity
 ) -> Response:
-    """Always raises: `NoSuchBucket`, or the error for the missing configuration."""
+    """Always raises an error: `NoSuchBucket`, or the S3 error for the missing configuration."""
     service.lake.buckets.get(operation.bucket)
     raise S3Error(operation.code, operation.message, details=[("BucketName", operation.bucket)])
 

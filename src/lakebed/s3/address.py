@@ -2,7 +2,7 @@
 
 A path-style request has the path `/<bucket>/<key>`. A virtual-hosted request has the path `/<key>`
 and the host `<bucket>.<domain>`. The path is percent-decoded once, as UTF-8, and not changed
-otherwise: `//`, `.` and `..` are parts of keys, and `+` is a plus sign.
+otherwise: `//`, `.` and `..` in a key are kept, and `+` is a plus sign.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Address(NamedTuple):
 def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
     """Returns the bucket and key that a request addresses.
 
-    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`. Raises the S3 error
-    `InvalidURI` or `InvalidBucketName` if the path is not valid.
+    `domain` is the domain below which a host name contains a bucket; "" means `LOCAL_DOMAINS`.
+    Raises the S3 error `InvalidURI` if the path cannot be decoded, and `InvalidBucketName` if it
+    has a key but no bucket.
     """
     if not raw_path.startswith(b"/"):
         raise invalid_uri()

@@ -1,7 +1,7 @@
 """Authenticates and routes each S3 request, and runs it within the request limits.
 
-Clients get errors as S3 errors, and unexpected exceptions as `InternalError`. `edge.failures`
-decides which errors and exceptions are logged.
+Clients get errors as S3 errors; an unexpected exception becomes the S3 error `InternalError`.
+`edge.failures` decides which errors and exceptions are logged.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class App:
         return self._authenticator.replays_detected
 
     def refusal(self, refusal: Refusal) -> Response:
-        """Returns the response, an S3 error, to a request that the HTTP server refused."""
+        """Logs a request that the HTTP server refused, and returns the S3 error as its response."""
         self._failures.note_refusal(refusal)
         code = _CODES.get(refusal.status, "BadRequest")
         document = error_document(
@@ -90,7 +90,7 @@ class App:
     async def _answer_later(
         self, verb: AnyVerb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
-        """Runs the request after waiting until the request limits allow it."""
+        """Runs the request once the request limits allow it, or responds with an error."""
         share: Share | None = None
         try:
             share = await self._budget.admit(identity, held_bytes=_held_bytes(request))
@@ -112,7 +112,7 @@ def _held_bytes(request: Request) -> int:
 
 
 def _with_common_headers(response: Response, request_id: str) -> Response:
-    """Adds the request id and the server's name to the headers."""
+    """Adds the headers that every response has: the request id and the name of the server."""
     response.headers = [
         *response.headers,
         ("x-amz-request-id", request_id),

@@ -34,8 +34,8 @@ class Announced(NamedTuple):
     """The checksums that a request sends or announces for its body."""
 
     expected: Expected
-    algorithm: Algorithm | None = None  # to compute and store
-    trailer: Algorithm | None = None  # of the checksum that follows the body
+    algorithm: Algorithm | None = None  # of the checksum to compute and store
+    trailer: Algorithm | None = None  # of the checksum that follows the body in a trailer
 
 
 NOTHING: Final = Announced(Expected())
@@ -46,9 +46,9 @@ def announced(
 ) -> Announced:
     """Returns the checksums that the headers send or announce for the body.
 
-    `has_trailer` says whether the body is sent in a form that can have trailers. Raises `S3Error`
-    if the headers are not valid or contradict each other, or if `needs_md5` is set and the request
-    has no `Content-MD5`.
+    `has_trailer` is whether the body is sent in a form that can have trailers. Raises `S3Error` if
+    the headers are not valid or contradict each other, or if `needs_md5` is set and the request has
+    no `Content-MD5`.
     """
     md5 = content_md5(headers, is_needed=needs_md5)
     sent = given_checksum(headers)
@@ -94,7 +94,7 @@ def content_md5(headers: Mapping[str, str], *, is_needed: bool = False) -> bytes
 def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
     """Returns the checksum of the body from the `x-amz-checksum-` headers, or None.
 
-    Raises `S3Error` if there are several, or its algorithm or value is not valid.
+    Raises `S3Error` if there are several such headers, or if the algorithm or value is not valid.
     """
     sent = _given(headers)
     if sent is None:
@@ -105,7 +105,7 @@ def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
 def whole_checksum(headers: Mapping[str, str]) -> Checksum | None:
     """Returns the checksum that a client expects the completed upload to have, or None.
 
-    It may be a full-object or a composite checksum. Raises `S3Error` if it is not valid.
+    It may be a full-object or a composite checksum. Raises `S3Error` if the headers are not valid.
     """
     sent = _given(headers)
     kind = _type_of(headers)

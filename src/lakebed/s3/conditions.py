@@ -73,7 +73,7 @@ def delete_condition(headers: Mapping[str, str]) -> Condition:
 
 
 def etag_condition(value: str | None) -> Condition:
-    """Returns the condition that an object has the ETag `value`; no condition if it is None.
+    """Returns the condition that an object has the ETag `value`, or no condition if that is None.
 
     `value` has the form of an `If-Match` header; `*` means any ETag. Raises the S3 error
     `NotImplemented` if it has several ETags.
@@ -82,7 +82,7 @@ def etag_condition(value: str | None) -> Condition:
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
-    """Returns whether to honour `Range`: there is no `If-Range`, or it matches the object."""
+    """Returns whether the header `Range` applies: there is no `If-Range`, or it matches `info`."""
     value = headers.get("if-range")
     if value is None:
         return True

@@ -41,8 +41,8 @@ class S3Error(LakebedError):
     ) -> None:
         """`headers` are added to the response, and `details` as elements to its XML document.
 
-        With `closes`, the connection is closed after the response, for errors after which the rest
-        of the request cannot be parsed or is not received.
+        With `closes`, the connection is closed after the response. This is for errors after which
+        the rest of the request cannot be parsed or is not received.
         """
         super().__init__(message)
         self.code = code
@@ -204,7 +204,7 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
 
 
 def response_of(error: BaseException, request: Request) -> Response:
-    """Returns the response to a failed request."""
+    """Returns the response to a failed request: an error document, but no body for HEAD or 304."""
     s3_error = to_s3(error)
     status = STATUSES[s3_error.code]
     if s3_error.code == "NotModified":
@@ -272,7 +272,7 @@ _Facts = tuple[Headers, Sequence[tuple[str, str]]]
 
 
 def _of_marker(error: BaseException) -> _Facts:
-    """Returns the response headers if the requested version, or the newest, is a delete marker."""
+    """Returns the response headers for an error that a delete marker caused; otherwise none."""
     marker_id = getattr(error, "marker_id", None)
     if marker_id is None:
         return (), ()

@@ -34,9 +34,9 @@ async def respond_with_keepalive(
 ) -> Response:
     """Waits for `work` and returns a response with the headers and document of its result.
 
-    `answer` builds these from the result. If the work fails within `patience_s`, raises its error.
-    If it takes longer, the response has no such headers and a body that waits for the work, and
-    `failures` logs a later error. The work runs to its end even if the client disconnects.
+    `answer` builds these from the result. If the work fails within `patience_s` seconds, raises its
+    error. If it takes longer, the response lacks these headers, its body waits for the work, and a
+    later error is passed to `failures`. The work runs to its end even if the client disconnects.
     """
     working = asyncio.ensure_future(work)
     working.add_done_callback(_retrieve_exception)

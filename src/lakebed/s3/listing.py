@@ -25,7 +25,7 @@ KeyText = Callable[[str], str]
 class Listing(OnBucket):
     """A request to list objects, versions or uploads of a bucket.
 
-    `max_keys` is the requested page size. A larger one than `PAGE_MAX` counts as `PAGE_MAX`.
+    `max_keys` is the requested page size. A number above `PAGE_MAX` counts as `PAGE_MAX`.
     """
 
     prefix: str = ""

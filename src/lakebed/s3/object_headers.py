@@ -54,7 +54,8 @@ def content_of(headers: Mapping[str, str]) -> Content:
     """Returns the headers and user metadata of a request that are stored with the object.
 
     Leaves out `aws-chunked` in `Content-Encoding`. Raises the S3 error `InvalidArgument` if a
-    header other than user metadata has control characters, or `MetadataTooLarge`.
+    header other than user metadata has control characters, and `MetadataTooLarge` if the user
+    metadata has more than `METADATA_BYTES_MAX` bytes.
     """
     fields: dict[str, str] = {}
     for field, name in _CONTENT_REQUESTED:
@@ -115,7 +116,7 @@ def shown_version(service: Service, info: ObjectInfo) -> str | None:
 def marker_refusal(error: MethodNotAllowed) -> S3Error:
     """Returns the S3 error for reading a delete marker by its version id.
 
-    Its `Last-Modified` header is the marker's creation time.
+    The header `Last-Modified` of the error is the marker's creation time.
     """
     refusal = to_s3(error)
     return S3Error(
@@ -171,7 +172,7 @@ def check_encodable(name: str, value: str) -> None:
 def _without_framing(encodings: str) -> str:
     """Removes `aws-chunked` from a list of content encodings.
 
-    It describes how the body was sent, not how the object is encoded.
+    That encoding describes how the body was sent, not how the object is encoded.
     """
     if _CHUNKED not in encodings:
         return encodings

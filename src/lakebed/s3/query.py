@@ -1,8 +1,8 @@
 """The query parameters of a request, decoded and checked; no name may occur twice.
 
 Presigned URLs may contain headers (`x-amz-meta-…`, `x-amz-checksum-…`) as query parameters, because
-the signer of a URL does not send the request. `hoisted` returns these, and the router adds them to
-the request's headers.
+the signer of a URL does not send the request. `Query.hoisted` returns these headers, and the router
+adds them to the request's headers.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class Query:
     def count(self, name: str) -> int:
         """Returns the requested page size from the parameter `name`, by default `PAGE_MAX`.
 
-        It may be larger than `PAGE_MAX`.
+        The result may be larger than `PAGE_MAX`. Raises the S3 error `InvalidArgument` if the
+        parameter is not a number.
         """
         number = self.number(name)
         return PAGE_MAX if number is None else number

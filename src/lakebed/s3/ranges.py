@@ -1,4 +1,4 @@
-"""The `Range` header of reads and copies, and responses with several ranges.
+"""The `Range` header of reads, the range header of copies, and responses with several ranges.
 
 The number of ranges is limited and overlapping ranges are merged, so a response is never larger
 than the object plus the part headers of a multipart response.
@@ -118,7 +118,7 @@ def _parsed(value: str, size: int) -> list[ByteRange]:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Merges overlapping ranges; the merged range takes the position of the first of them."""
+    """Merges overlapping ranges; a merged range takes the earliest position of its ranges."""
     result: list[tuple[int, Span]] = []
     for index, span in sorted(enumerate(spans), key=lambda pair: pair[1]):
         if result and span.start < result[-1][1].end:

@@ -14,11 +14,13 @@ from lakebed.seglake.digests import BodyDigests
 async def read_message(
     request: Request, identity: Identity, *, bytes_max: int, needs_digest: bool = False
 ) -> bytes:
-    """Returns the body of a request; raises `BadDigest` if it does not match its checksums.
+    """Returns the body of a request, which may be empty.
 
-    Raises `S3Error` if the body is larger than `bytes_max`, or if `needs_digest` is set and the
-    request has neither a checksum header nor `Content-MD5`. A request with a checksum in a trailer
-    is refused too, because clients can send the checksum of a document in a header.
+    Raises `BadDigest` if the body does not match `Content-MD5` or a checksum header, `BadSize` if
+    it does not have the announced length, and `S3Error` if it does not match the signed
+    `x-amz-content-sha256`, if it is larger than `bytes_max`, or if `needs_digest` is set and the
+    request has no `Content-MD5` or checksum header. A request with a checksum in a trailer is
+    refused too, because clients can send the checksum of a document in a header.
     """
     headers = request.headers
     if "x-amz-trailer" in headers:
@@ -33,15 +35,13 @@ async def read_message(
             "InvalidRequest",
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*",
         )
-    data = b""
-    if request.body.whole != b"":
-        incoming = UploadBody(request, identity)
-        if incoming.length > bytes_max:
-            raise S3Error(
-                "MaxMessageLengthExceeded",
-                f"Your request has {incoming.length} bytes, the maximum is {bytes_max}.",
-                closes=True,
-            )
-        data = await incoming.whole()
+    incoming = UploadBody(request, identity, is_optional=True)
+    if incoming.length > bytes_max:
+        raise S3Error(
+            "MaxMessageLengthExceeded",
+            f"Your request has {incoming.length} bytes, the maximum is {bytes_max}.",
+            closes=True,
+        )
+    data = await incoming.whole()
     BodyDigests.of(data, [checksum.algorithm for checksum in expected.checksums]).check(expected)
     return data

@@ -1,4 +1,4 @@
-"""Finds the verb for a request, and parses its path and query into a typed request.
+"""Finds the verb (the declared S3 operation) for a request, and parses its path and query.
 
 The routing table is built from the declarations in `verbs` and `absent_configuration`. A request
 for an S3 subresource without a route is refused, and the error names the subresource. A write is
@@ -24,7 +24,10 @@ from lakebed.s3.verb import AnyVerb, Level, Operation, Place
 
 METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 HARMLESS: Final = frozenset({"x-id", "AWSAccessKeyId", "Signature", "Expires"})
-"""Query parameters that any verb accepts: they have no effect, or authentication refuses them."""
+"""Query parameters that the router accepts for any verb.
+
+They have no effect, or authentication has already refused them.
+"""
 
 _SHARED_HEADERS: Final = frozenset(
     {
@@ -43,7 +46,7 @@ _SHARED_HEADERS: Final = frozenset(
         "x-amz-trailer",
     }
 )
-"""Headers that are accepted for every verb: they belong to authentication or to the body."""
+"""Headers that the router accepts for every verb: they belong to authentication or to the body."""
 
 _COPY_SOURCE: Final = "x-amz-copy-source"
 _NO_QUERY: Final = Query(b"")
@@ -67,17 +70,17 @@ ROUTES: Final[Mapping[Place, AnyVerb]] = {
 }
 
 SELECTORS: Final = SUBRESOURCES | {place.subresource for place in ROUTES if place.subresource}
-"""All query parameters that select a route; a request may have at most one of them."""
+"""All query parameters that select a subresource; a request may have at most one of them."""
 
 SUPPORTED_HEADERS: Final = _SHARED_HEADERS.union(*(verb.headers for verb in VERBS))
-"""All `x-amz-` headers that the S3 endpoint reads."""
+"""All `x-amz-` headers that the S3 endpoint reads, except `x-amz-meta-` headers."""
 
 
 def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
-    """Returns the verb and the typed request.
+    """Returns the verb of a request and the typed request.
 
     Raises `S3Error` if no verb matches, or if a header or parameter is not supported or not valid.
-    Adds the headers in a presigned URL's query to `request.headers`, so it must run after
+    Adds the headers in a presigned URL's query to `request.headers`, so it must be called after
     authentication, which needs the headers as they were sent.
     """
     method = request.method
@@ -103,9 +106,9 @@ def hoist(request: Request, query: Query) -> None:
 
 
 def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
-    """Raises `S3Error` for headers that request unsupported features.
+    """Raises `S3Error` if a header requests an unsupported feature.
 
-    In a write, unknown `x-amz-` headers are refused too. `x-amz-meta-` headers are accepted.
+    In a write, unknown `x-amz-` headers are refused too, except `x-amz-meta-` headers.
     """
     for name, value in headers.items():
         if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-REQUESTS_MAX = 10_000  # requests in progress
+REQUESTS_MAX = 10_000  # requests in progress, of all access keys
 BODY_BYTES_MAX = 256 * MIB  # memory for small bodies, which are received before the handler runs
 LARGE_MAX = 64  # large bodies received at the same time; each takes a few megabytes
 PREPARED_MAX = 16  # changes prepared at the same time; each takes a few megabytes
@@ -56,9 +56,9 @@ class Service(Worker):
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
         """Runs, in worker threads, the steps that prepare a change, and returns the change.
 
-        Raises the error of a step that fails. Steps of several changes take turns. All but the
-        first, quick step of a change use only some of the threads, so that reads and listings can
-        run at the same time.
+        Raises the error of a step that fails. Steps of several changes take turns. The first step
+        of a change is quick; the others use only some of the threads, so that reads and listings
+        can run at the same time.
         """
         try:
             change = await self.run(steps.step)

@@ -1,8 +1,8 @@
 """Continuation tokens, which encode where the next page of a listing starts.
 
-A token is only valid for the same `scope`: listings of buckets, or of the objects of one bucket. A
-checksum detects tokens that were truncated or invented; it is not a secret, because a token allows
-nothing that a marker would not.
+A token is valid only for the `scope` that it was made for: the listing of buckets, or of the
+objects of one bucket. A checksum detects tokens that were truncated or invented. The checksum needs
+no secret, because a token allows nothing that a marker would not.
 """
 
 from __future__ import annotations

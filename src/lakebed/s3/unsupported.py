@@ -108,7 +108,10 @@ HEADERS_STARTING: Final = (
     "x-amz-rename-source-",
     "x-amz-server-side-encryption",
 )
-"""Prefixes of headers that are refused with any value, unless `HEADERS` has the name."""
+"""Prefixes of headers that are refused with any value.
+
+Headers whose names are in `HEADERS` or in the router's `SUPPORTED_HEADERS` are excepted.
+"""
 
 
 def not_implemented(message: str, *, header: str = "", parameter: str = "") -> S3Error:

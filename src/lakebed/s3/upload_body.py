@@ -43,15 +43,25 @@ class UploadBody:
     """The body of one S3 request. Call only one of `taken`, `into` and `whole`, and only once."""
 
     def __init__(
-        self, request: Request, identity: Identity, *, trailer: Algorithm | None = None
+        self,
+        request: Request,
+        identity: Identity,
+        *,
+        trailer: Algorithm | None = None,
+        is_optional: bool = False,
     ) -> None:
         """`trailer` is the algorithm of the checksum in the body's trailer, or None.
 
-        Raises the S3 error `MissingContentLength` if the request does not announce the body's
-        length, and `InvalidArgument` if that is not a number.
+        With `is_optional`, a request without a body need not announce a length. Otherwise raises
+        the S3 error `MissingContentLength` if the request does not announce the body's length.
+        Raises `InvalidArgument` if the length is not a number.
         """
         payload = identity.payload
-        self.length = announced_length(request.headers, is_framed=payload.kind.is_chunked)
+        self.length = announced_length(
+            request.headers,
+            is_framed=payload.kind.is_chunked,
+            is_optional=is_optional and request.body.length == 0,
+        )
         self._body = request.body
         self._trailer = trailer
         self._received_bytes = 0
@@ -136,8 +146,8 @@ class UploadBody:
     def check_end(self) -> Checksum | None:
         """Checks the body's SHA-256, or its last chunk and trailers; call it after the last piece.
 
-        Raises `S3Error` if they are wrong. Returns the checksum in the trailer, which the caller
-        must compare with the body, or None if no trailer was announced.
+        Raises `S3Error` if one of them is wrong or missing. Returns the checksum in the trailer,
+        which the caller must compare with the body, or None if no such checksum was announced.
         """
         if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
             raise S3Error(
@@ -188,17 +198,20 @@ def can_trail(identity: Identity) -> bool:
     return identity.payload.kind in _TRAILED
 
 
-def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
+def announced_length(headers: Mapping[str, str], *, is_framed: bool, is_optional: bool) -> int:
     """Returns the announced length of the decoded body.
 
-    `is_framed` says whether the body is `aws-chunked`. Its `Content-Length` then includes the chunk
-    headers and is not used. Raises `S3Error` if the length is missing or not a number.
+    `is_framed` is whether the body is `aws-chunked`. If it is, `Content-Length` includes the chunk
+    headers and is not used. If the length is missing, returns 0 with `is_optional`, and otherwise
+    raises `S3Error`. Also raises `S3Error` if the length is not a number.
     """
     name = _DECODED_LENGTH
     value = headers.get(name)
     if value is None and not is_framed:
         name = _LENGTH
         value = headers.get(name)
+    if value is None and is_optional:
+        return 0
     if value is None:
         missing = "X-Amz-Decoded-Content-Length" if is_framed else "Content-Length"
         raise S3Error("MissingContentLength", f"You must provide the {missing} HTTP header.")

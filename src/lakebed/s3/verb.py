@@ -106,7 +106,7 @@ class Place(NamedTuple):
     method: str
     level: Level
     subresource: str = ""
-    has_source: bool = False  # whether `x-amz-copy-source` is given
+    has_source: bool = False  # whether the request is a PUT with `x-amz-copy-source`
 
 
 OperationT = TypeVar("OperationT", bound=Operation)

@@ -1,10 +1,10 @@
 """Parses the XML documents that clients send, within limits.
 
-Element names match with and without a namespace. Documents are refused if they have a document type
-declaration, and so cannot declare entities, or if they are too large, are nested too deeply or have
-too many elements.
+Element names match with and without a namespace. A document is refused if it is too large, is
+nested too deeply or has too many elements. It is also refused if it has a document type
+declaration, so no document can declare entities.
 
-Keys may contain characters that XML 1.0 forbids, and clients send them anyway, raw or as character
+Keys may contain characters that XML 1.0 forbids, and clients send these anyway, raw or as character
 references. They are replaced with private-use characters before parsing and restored afterwards. A
 document with forbidden characters is refused if it also has those private-use characters or a CDATA
 section.

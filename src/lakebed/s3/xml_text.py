@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Replaces characters that XML cannot express with U+FFFD, for text that is only displayed."""
+    """Replaces characters that XML forbids with U+FFFD, for text that is only displayed."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
@@ -70,7 +70,8 @@ def _second_text(seconds: int) -> str:
 def key_text(key: str, *, is_url_encoded: bool) -> str:
     """Encodes a key for `encoding-type=url`, or escapes it for XML.
 
-    A space becomes `%20`, which all clients decode; AWS writes `+`, which some do not decode.
+    In URL-encoded keys a space becomes `%20`, which all clients decode. AWS writes `+`, which some
+    clients do not decode.
     """
     return quote(key, safe="/") if is_url_encoded else escaped(key)
 

@@ -31,7 +31,8 @@ from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
 if TYPE_CHECKING:
     from lakebed.seglake.secret_key import RandomBytes, SecretKey
 
-# The policy of the first credentials, if this store created them: exempt from request limits.
+# The policy of the access key that the server creates as the first credentials. A key with this
+# policy has no limit of concurrent requests.
 ROOT_POLICY = "root"
 
 LABEL_CHARACTERS_MAX = 256
@@ -60,7 +61,7 @@ class ReadOnlyAccessKeys:
 
 
 class AccessKeys(ReadOnlyAccessKeys):
-    """Creates, enables and disables access keys. Thread-safe."""
+    """Creates, lists, enables and disables access keys. Thread-safe."""
 
     def __init__(
         self,
@@ -119,16 +120,22 @@ class AccessKeys(ReadOnlyAccessKeys):
     def disable(self, access_key: str) -> KeyInfo:
         """Disables the key: requests signed with it are refused. Idempotent.
 
-        Raises `NoSuchAccessKey`, like `enable` and `set_enabled`.
+        Raises `NoSuchAccessKey` if the key does not exist.
         """
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
-        """Enables a disabled key again. Idempotent."""
+        """Enables a disabled key again. Idempotent.
+
+        Raises `NoSuchAccessKey` if the key does not exist.
+        """
         return self.set_enabled(access_key, is_enabled=True)
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """Enables or disables the key. Idempotent."""
+        """Enables or disables the key. Idempotent.
+
+        Raises `NoSuchAccessKey` if the key does not exist.
+        """
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
             row = _require(writer.api_key(access_key), access_key)
@@ -143,7 +150,8 @@ class AccessKeys(ReadOnlyAccessKeys):
     def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
         """Returns the key and its secret, or None if the key is unknown or disabled.
 
-        Raises `SecretKeyMismatch` if the right `secret.key` is missing.
+        Raises `SecretKeyMismatch` if `secret.key` is missing or belongs to another store, and
+        another `DataError` if it or the stored secret is damaged.
         """
         with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
@@ -154,9 +162,10 @@ class AccessKeys(ReadOnlyAccessKeys):
         return _info(row), key.unseal(row.secret, access_key=access_key)
 
     def note_use(self, access_key: str, *, used_ms: int) -> None:
-        """Records when the key was last used, without waiting until that is durable.
+        """Records that the key was used at `used_ms`, without waiting until that is durable.
 
-        If the change fails or the process crashes, the time is lost and no error is raised.
+        The time may be lost, without an error, if the commit queue is full, the change fails or the
+        process crashes.
         """
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
@@ -181,7 +190,8 @@ class AccessKeys(ReadOnlyAccessKeys):
     def _required_key(self) -> SecretKey:
         """Returns the key that encrypts the secrets of access keys. The caller must hold the mutex.
 
-        Raises `SecretKeyMismatch` if its file is missing.
+        Raises `SecretKeyMismatch` if the file `secret.key` is missing, and another `DataError` if
+        it is damaged.
         """
         from lakebed.seglake.secret_key import require_secret_key
 

@@ -1,7 +1,7 @@
 """The bloom filter of a sealed segment, which rules out hashes that the segment does not contain.
 
 The filter's size follows from the number of hashes, so only its bits are stored. The filter never
-rules out a hash that was added; for other hashes, about one lookup in a hundred is a false
+rules out a hash that was added; for other hashes, at most about one lookup in a hundred is a false
 positive.
 """
 
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 def bloom_shape(count: int) -> Shape:
     """Returns the dimensions of the bloom filter for `count` hashes.
 
-    The result is the same on every machine, because it is rounded.
+    The result is the same on every machine, because the floating-point numbers are rounded.
     """
     bits_needed = math.ceil(-count * math.log(_FALSE_POSITIVES) / math.log(2) ** 2)
     bits = -(-max(_BITS_MIN, bits_needed) // 8) * 8
@@ -45,9 +45,9 @@ def bloom_shape(count: int) -> Shape:
 
 
 def build_bloom(hashes: Iterable[bytes], *, count: int) -> bytes:
-    """Returns the bits of a bloom filter with the given hashes, whose number is `count`."""
+    """Returns the bits of a bloom filter of `hashes`; `count` must be their number."""
     bits, probes = bloom_shape(count)
-    # One ASCII digit per bit, converted to a number at the end: takes half the time of setting
+    # One ASCII digit per bit, converted to a number at the end. This takes half the time of setting
     # single bits.
     digits = bytearray((_ZERO,)) * bits
     words = HASH_WORDS.values

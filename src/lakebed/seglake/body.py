@@ -3,7 +3,7 @@
 A small body is held in memory and written by the commit of its request, so that the bodies of many
 requests share one write and one sync. A larger body has a segment to itself while it is received.
 Its chunks are written and synced one by one, while another thread computes the digests, which take
-longest. At most two chunks of a body are in memory, whatever its size.
+longest. A writer holds at most two chunks of a body in memory, whatever the size of the body.
 
 Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment;
 nothing removes them yet.
@@ -43,20 +43,20 @@ Source = Buffer | Readable | Iterable[Buffer]
 
 
 class Body(NamedTuple):
-    """A complete body: in memory with its hash, or already durable in segments."""
+    """A complete body: empty, in memory with its hash, or already durable in segments."""
 
     size: int
     md5: bytes
     checksums: tuple[Checksum, ...]
-    inline: tuple[bytes, bytes] | None = None  # hash and data
+    inline: tuple[bytes, bytes] | None = None  # hash and data of a body in memory
     chunks: tuple[Chunk, ...] = ()
-    segments: tuple[SegmentRow, ...] = ()  # with their durable sizes
+    segments: tuple[SegmentRow, ...] = ()  # the segments of the chunks, with their durable sizes
 
 
 def pieces_of(source: Source) -> Iterator[Buffer]:
     """Yields the bytes of a buffer, file or iterable in pieces of any size.
 
-    Raises `InputError` if a piece is not bytes.
+    Raises `InputError` if a piece is not `bytes`, `bytearray` or `memoryview`.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         yield source
@@ -74,7 +74,7 @@ def small_body(
     """Returns a body that is held in memory, from data of at most `INLINE_BYTES_MAX` bytes.
 
     Raises `BadDigest` if the data does not match `expected`, and `TooLarge` if it is larger than
-    `size_max`; 0 means no limit. `what` names the body in that error.
+    `size_max` bytes; 0 means no limit. `what` names the body in the message of `TooLarge`.
     """
     if size_max and len(data) > size_max:
         raise TooLarge(f"{what}: the size in bytes", size=len(data), limit=size_max)
@@ -101,7 +101,7 @@ def _checked(piece: object) -> Buffer:
 class BodyWriter:
     """Writes one body that arrives in pieces. Not thread-safe.
 
-    The caller must end it with `finish` or `give_up`.
+    The caller must end it with `finish` or, if any call fails, with `give_up`.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class BodyWriter:
     def write(self, data: Buffer) -> None:
         """Adds the next bytes of the body. The caller may reuse the buffer after the call.
 
-        Raises `TooLarge` if the body has become larger than `size_max`.
+        Raises `TooLarge` if the body becomes larger than `size_max`.
         """
         self._check_unfinished()
         view = memoryview(data).cast("B")
@@ -157,8 +157,8 @@ class BodyWriter:
     def finish(self, *, expected: Expected, size: int | None = None) -> Body:
         """Ends the body and returns it; a large body is then durable in its segments.
 
-        Raises `BadSize` or `BadDigest` if the body differs from the announced size or digests; the
-        caller must then call `give_up`.
+        Raises `BadSize` if the body does not have `size` bytes, and `BadDigest` if it does not
+        match `expected`. After any error the caller must call `give_up`.
         """
         self._check_unfinished()
         self._is_finished = True
@@ -187,7 +187,7 @@ class BodyWriter:
 
     def give_up(self) -> None:
         """Abandons the body and gives its segment back to the pool. Idempotent."""
-        with contextlib.suppress(LakebedError):  # the chunk is abandoned, so its failure is too
+        with contextlib.suppress(LakebedError):  # a failed write no longer matters
             self._settle()
         self._filling.close()
         self._give_back()
@@ -211,9 +211,9 @@ class BodyWriter:
                 self._store_filled()
 
     def _store_filled(self) -> None:
-        """Starts to write and sync the filled chunk in another thread, and begins the next one.
+        """Starts to write and sync the filled chunk in another thread, and begins the next chunk.
 
-        Does nothing if the chunk is empty.
+        First waits until the previous chunk is synced. Does nothing if the chunk is empty.
         """
         if self._filling.size:
             chunk = self._filling.ended()
@@ -286,7 +286,8 @@ class _DigestTask:
 class _PartialChunk:
     """A chunk that is filled piece by piece and digested at the same time.
 
-    Two buffers alternate: one is filled while the other is written to disk.
+    Two buffers alternate: while the chunk in one buffer is written to disk, the next chunk is
+    filled in the other.
     """
 
     def __init__(self, digesting: _DigestTask, buffers: ChunkBuffers) -> None:
@@ -315,12 +316,12 @@ class _PartialChunk:
         return memoryview(self._data)[: self.size]
 
     def begin_next(self) -> None:
-        """Switches to the other buffer, whose chunk must already be written to disk."""
+        """Starts an empty chunk in the other buffer, whose contents must already be on disk."""
         self._data, self._other = self._other, self._data
         self.size = self._digested = 0
 
     def close(self) -> None:
-        """Gives both buffers back to their pool; neither may be in use. Idempotent."""
+        """Gives both buffers back to their pool. No thread may be using them. Idempotent."""
         for buffer in (self._data, self._other):
             if buffer:
                 self._buffers.give_back(buffer)

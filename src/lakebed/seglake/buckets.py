@@ -62,10 +62,11 @@ class Buckets:
     ) -> Change[BucketInfo]:
         """Prepares the creation of a bucket. An existing bucket is returned unchanged.
 
-        Without `versioning`, a new bucket gets the configured default. Raises `BadBucketName`, and
-        `BadState` if `versioning` is suspended. The change raises `BucketExists` if the bucket
-        exists with another versioning than requested. Only the owner of a reserved bucket may
-        create it, by passing `as_owner`; for others the change raises `ReservedBucket`.
+        Without `versioning`, a new bucket gets the configured default. Raises `BadBucketName` if
+        the name breaks the naming rules, and `BadState` if `versioning` is suspended. The change
+        raises `BucketExists` if the bucket exists with another versioning than requested. A
+        reserved bucket is created only with `as_owner`; otherwise the change raises
+        `ReservedBucket`.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
@@ -78,9 +79,8 @@ class Buckets:
             existing = writer.bucket(name)
             if existing is not None:
                 if versioning not in (None, existing.versioning):
-                    raise BucketExists(
-                        f"bucket {name} already exists with versioning {existing.versioning.value}"
-                    )
+                    word = _versioning_word(existing.versioning)
+                    raise BucketExists(f"bucket {name} already exists with versioning {word}")
                 return existing
             self._guard.check_change(name, as_owner=as_owner)
             bucket = BucketInfo(
@@ -127,8 +127,8 @@ class Buckets:
     def check_deletable(self, name: str) -> None:
         """Raises `BucketNotEmpty` if the bucket has objects or old versions.
 
-        Also raises `NoSuchBucket`, and `ReservedBucket` if the bucket is reserved. May be slow,
-        because it may read all delete markers of the bucket.
+        Also raises `NoSuchBucket` if the bucket does not exist, and `ReservedBucket` if it is
+        reserved. May be slow, because it may read all delete markers of the bucket.
         """
         self._guard.check_change(name)
         with self._database.snapshot() as reader:
@@ -140,15 +140,16 @@ class Buckets:
         """Prepares one step of deleting an empty bucket; call `check_deletable` first.
 
         A bucket with only delete markers and uploads is empty; a bucket with old versions is not.
-        The change returns True once the bucket is deleted. False means that it removed only some
-        delete markers or uploads, and the caller must repeat the step. Removing millions of them in
-        one transaction would block other changes for too long.
+        The change returns True once the bucket is deleted. False means that it removed delete
+        markers or uploads but not yet the bucket, and the caller must repeat the step: removing
+        millions of them in one transaction would block other changes for too long. The change
+        raises `NoSuchBucket` or `BucketNotEmpty` if the bucket was deleted or filled meanwhile.
         """
         self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            # Checks one row more than is removed, so that a marker that hides data is not removed.
+            # Checks one row more than is removed: it may be the object that the last marker hides.
             is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
             if writer.has_objects(name) or not is_empty:
                 raise _not_empty(name)
@@ -166,6 +167,11 @@ class Buckets:
         writer.add_oplog(
             hlc=hlc, site_id=self._site_id, op=kind, bucket=name, key="", version_id=""
         )
+
+
+def _versioning_word(versioning: Versioning) -> str:
+    """Returns the word for a versioning that users write in settings, commands and headers."""
+    return "unversioned" if versioning is Versioning.DISABLED else versioning.value
 
 
 def _not_empty(name: str) -> BucketNotEmpty:

@@ -17,7 +17,7 @@ from lakebed.seglake.versions import PlannedPut
 
 Result = TypeVar("Result")
 
-CHANGE_BYTES = 512  # the queue space that a change without a body takes
+CHANGE_BYTES = 512  # the queue space that a change takes, in addition to a body in memory
 
 
 class Change(Generic[Result]):
@@ -37,8 +37,8 @@ class Change(Generic[Result]):
     ) -> None:
         """`apply` makes the change in the transaction, given the body's chunks.
 
-        It returns the change's result. For a put without a condition, `plan` returns what `apply`
-        would do, so that consecutive puts can be applied with fewer statements.
+        `apply` returns the change's result. For a put without a condition, `plan` returns what
+        `apply` would do, so that consecutive puts can be applied with fewer statements.
         """
         self._barrier = barrier
         self.apply = apply
@@ -60,8 +60,9 @@ class Change(Generic[Result]):
         """Queues the change and returns a ticket for its result. Waits only for queue space.
 
         Raises `Busy` if there is no queue space within `timeout` seconds. 0 means not to wait, None
-        to wait without limit. `is_awaited` means that the caller uses the ticket's `when_done`. A
-        change that no caller waits for may stay queued for `[s3] sync_interval_ms`.
+        to wait without limit. `is_awaited` means that the caller uses the ticket's `when_done`, so
+        the change is committed without delay. A change that no caller waits for may stay queued
+        for the time `[s3] sync_interval_ms`.
         """
         return self._barrier.submit(self, size=self.size, timeout=timeout, is_awaited=is_awaited)
 
@@ -69,8 +70,8 @@ class Change(Generic[Result]):
 class ChangeInSteps(Generic[Result]):
     """A change whose preparation may take long, split into steps so that other work can run.
 
-    The first step is quick; each later step handles one chunk. Steps may run in any thread, one at
-    a time. The caller must call `run` or `close`.
+    The first step is quick; each later step handles at most one chunk. Steps may run in any thread,
+    one at a time. The caller must call `run` or `close`.
     """
 
     def __init__(self, steps: Generator[None, None, Change[Result]]) -> None:
@@ -86,7 +87,10 @@ class ChangeInSteps(Generic[Result]):
         return None
 
     def run(self) -> Result:
-        """Runs all steps in this thread, commits the change and returns its durable result."""
+        """Runs all steps in this thread and commits the change.
+
+        Returns the result once it is durable.
+        """
         try:
             while (change := self.step()) is None:
                 pass

@@ -2,7 +2,8 @@
 
 A new chunk is on probation, in a quarter of the cache. Its second read moves it to the main part,
 where it can evict other chunks that were read repeatedly. So reading a large object once does not
-evict the chunks that are read repeatedly.
+evict the chunks that are read repeatedly. A chunk that is evicted from the main part goes back on
+probation.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections import OrderedDict
 from lakebed.base.runner import Mutex
 
 _PROBATION_PART = 4  # a quarter of the cache is for chunks that were read once
-_OVERHEAD_BYTES = 256  # memory of an entry besides its data: key, view and table slots
+_OVERHEAD_BYTES = 256  # memory of an entry in addition to its data: key, view and table slots
 
 
 class ChunkCache:
-    """A cache of chunks, found by the hash that they were verified against. Thread-safe."""
+    """A cache of verified chunks by their hash. Thread-safe."""
 
     def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -39,7 +40,10 @@ class ChunkCache:
             return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> None:
-        """Adds a chunk on probation, unless it is cached or larger than the probation part."""
+        """Adds a chunk on probation.
+
+        Does nothing if the chunk is already cached or larger than the probation part of the cache.
+        """
         with self._mutex:
             if self._proven.get(chunk_hash) is None:
                 self._probation.add(chunk_hash, data)

@@ -5,6 +5,8 @@ Invariant: the bytes that `read` returns have the requested hash, whatever the d
 
 from __future__ import annotations
 
+import contextlib
+
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.files.handles import Handles, Lease
@@ -22,7 +24,7 @@ from lakebed.seglake.segment_id import is_segment_id, segment_path
 class FilePlace:
     """A range of bytes in a segment file.
 
-    The file stays open until `release` is called or Python frees this `FilePlace`.
+    The file stays open at least until `release` is called or Python frees this `FilePlace`.
     """
 
     __slots__ = ("_lease", "descriptor", "length", "offset")
@@ -36,7 +38,7 @@ class FilePlace:
     def cut(self, start: int, end: int) -> None:
         """Narrows the range to the bytes from `start` up to, but not including, `end`.
 
-        Both are counted from the beginning of the current range.
+        `start` and `end` are counted from the beginning of the current range.
         """
         self.offset += start
         self.length = end - start
@@ -71,7 +73,8 @@ class ChunkReader:
     def read(self, chunk: Chunk) -> memoryview:
         """Returns the bytes of the chunk.
 
-        Raises `Damaged`, with path and offset, if the chunk cannot be found or has a wrong hash.
+        Raises `Damaged`, with path and offset, if the chunk is not cached, and is missing or not
+        intact in its segment.
         """
         data = self._cache.get(chunk.hash)
         if data is not None and len(data) == chunk.length:
@@ -84,23 +87,24 @@ class ChunkReader:
         """Verifies the chunk and returns its file range, so that it can be sent with `sendfile`.
 
         Returns None if the file has no descriptor; then the caller must use `read`. Raises
-        `Damaged` like `read`. The bytes that are sent later are normally the verified ones, because
-        a chunk never changes and is in the page cache after the verification, but they are not
-        verified again.
+        `Damaged` if the chunk is missing or not intact in its segment, even if it is cached. The
+        bytes that are sent later are normally the verified ones, because a chunk never changes and
+        is in the page cache after the verification, but they are not verified again.
         """
         self._read_record(chunk)
         lease = self._handles.lease(chunk.segment_id)
-        descriptor = lease.__enter__().descriptor()
-        if descriptor is None:
-            lease.__exit__(None, None, None)
-            return None
+        with contextlib.ExitStack() as undo:
+            descriptor = undo.enter_context(lease).descriptor()
+            if descriptor is None:
+                return None
+            undo.pop_all()
         return FilePlace(lease, descriptor=descriptor, offset=chunk.offset, length=chunk.length)
 
     def close(self) -> None:
         """Closes the segment files. Idempotent.
 
-        Bytes that were returned stay valid. A file that a `FilePlace` uses stays open until its
-        `release`.
+        Bytes that were returned stay valid. A file that a `FilePlace` uses stays open until the
+        `FilePlace` is released.
         """
         self._handles.close()
 

@@ -3,12 +3,13 @@
 The steps are, in order:
 
 1. write the small bodies of the batch into one segment and sync it;
-2. in one transaction, record the segments' new sizes, then apply each change in a savepoint;
+2. in one transaction, record the segments' new sizes, then apply each change in a savepoint
+   (consecutive puts without a condition share one);
 3. commit the transaction, which syncs the WAL.
 
-If the sync of the segment fails, the changes whose bodies it covered fail, and later changes use
-another segment. If the transaction fails, all changes of the batch fail. If an I/O error was the
-reason, it is unknown whether they happened, and later changes use new connections.
+If step 1 fails, the changes with small bodies fail and the others are committed; a segment whose
+sync failed is not used again. If the transaction fails, all changes of the batch fail. If an I/O
+error was the reason, it is unknown whether they happened, and later changes use new connections.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class CommitSink:
         self._database = database
         self._put_all = put_all
         self._clock = clock
-        # The number of commits and the time of the last, for background work that waits for pauses.
+        # The number of commits and the time of the last one, for work that waits for pauses.
         self.commit_count = 0
         self.used_ns = 0
 
@@ -83,7 +84,7 @@ class CommitSink:
     ) -> list[Callable[[Writer], Any] | GroupedOperations[Any]]:
         """Returns the database operations of the changes, in order.
 
-        Consecutive changes with a `plan` become one group, which is applied with fewer statements.
+        Consecutive changes with a `plan` become one operation, which needs fewer statements.
         """
         operations: list[Callable[[Writer], Any] | GroupedOperations[Any]] = []
         for is_planned, group in groupby(placed, key=lambda pair: pair[0].plan is not None):
@@ -103,8 +104,8 @@ class CommitSink:
     ) -> list[tuple[Chunk, ...] | LakebedError]:
         """Writes the bodies held in memory and syncs them.
 
-        Returns the chunks of each change, or the error of the write that its body was part of. Adds
-        the rows of all segments that hold chunks of these changes to `rows`.
+        Returns, for each change, the chunks of its body, or the error if the body could not be
+        written. Adds the rows of all segments that hold these chunks to `rows`.
         """
         records = [
             item.body.inline
@@ -144,7 +145,7 @@ class CommitSink:
 
 
 def _keep_longest(rows: dict[str, SegmentRow], row: SegmentRow) -> None:
-    """Adds the row to `rows`, unless they have a row of the same segment with a larger size."""
+    """Adds the row to `rows`, unless it has a row of this segment with at least the same size."""
     recorded = rows.get(row.segment_id)
     if recorded is None or recorded.size < row.size:
         rows[row.segment_id] = row

@@ -15,7 +15,9 @@ _MS_PER_S = 1000
 
 
 class NotModified(InputError):
-    """The object did not change since the caller read it, so it is not returned again."""
+    """The object did not change: its ETag matches If-None-Match, or it was not modified after the
+    If-Modified-Since time.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

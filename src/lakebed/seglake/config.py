@@ -8,7 +8,11 @@ from lakebed.base.config import bounded
 from lakebed.base.errors import BadConfig
 from lakebed.base.units import GIB, KIB, MIB, TIB
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.errors import BadBucketName
 from lakebed.seglake.model import Versioning
+from lakebed.seglake.names import check_bucket_name
+
+ALL_BUCKETS = "*"  # in `require_if_match_buckets`
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -22,9 +26,13 @@ class SeglakeConfig(EndpointConfig):
     segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
     """Seal a segment after nothing was written to it for this long."""
     sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)
-    """Maximum time until a change that no caller waits for is committed; others are at once."""
+    """Maximum time until a change that no caller waits for is committed; other changes are
+    committed without delay.
+    """
     sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)
-    """Maximum bytes queued for a commit; further writes wait, or are refused as busy."""
+    """Maximum bytes queued for commits; when they are reached, further writes wait or are refused
+    as busy.
+    """
     max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)
     """Maximum size of an object; 0 means no limit."""
     part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)
@@ -32,11 +40,13 @@ class SeglakeConfig(EndpointConfig):
     cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
     """Memory for the cache of verified chunks."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """Maximum number of idle segment files kept open for reading, and as many again for writing."""
+    """Maximum number of idle segment files kept open for reading; the same number may also be kept
+    open for writing.
+    """
     readers_max: int = bounded(16, minimum=1, maximum=1000)
     """Maximum number of idle database connections kept open for reading metadata."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Disk space that must stay free; uploads that would use it are refused."""
+    """Disk space that must stay free; writes of object data that would use it are refused."""
     require_if_match_buckets: str = ""
     """Buckets, separated by commas, where overwriting an object needs `If-Match`; `*` means all."""
     spec_version_listing: bool = False
@@ -51,6 +61,17 @@ class SeglakeConfig(EndpointConfig):
                 f"default_versioning is {self.default_versioning!r}: "
                 "it must be 'enabled' or 'unversioned'"
             )
+        for name in sorted(self.if_match_buckets - {ALL_BUCKETS}):
+            try:
+                check_bucket_name(name)
+            except BadBucketName as error:
+                raise BadConfig(f"require_if_match_buckets: {error}") from error
+
+    @property
+    def if_match_buckets(self) -> frozenset[str]:
+        """The names in `require_if_match_buckets`; `ALL_BUCKETS` among them means all buckets."""
+        names = (name.strip() for name in self.require_if_match_buckets.split(","))
+        return frozenset(filter(None, names))
 
     @property
     def versioning(self) -> Versioning:

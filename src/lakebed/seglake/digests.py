@@ -1,8 +1,9 @@
-"""The digests of a body: the MD5, which is its ETag, and the checksums stored with an object.
+"""The digests of a body: the MD5, which becomes the ETag, and the checksums that are stored.
 
-Checksum values are base64, as in S3. The checksum of a multipart upload is either *composite* (the
-digest of the parts' digests, a dash and the number of parts) or that of the *full object*. Only the
-CRCs of parts can be combined into that of the full object.
+Checksum values are base64, as in S3. The checksum of an object that was uploaded in parts is either
+*composite* (the digest of the parts' digests, a dash and the number of parts) or covers the *full
+object*. The checksum of the full object can be computed from those of the parts only if it is a
+CRC.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def can_be_full(algorithm: Algorithm) -> bool:
 
 
 class Expected(NamedTuple):
-    """The digests that a client sent with a body. If the body differs, `BadDigest` is raised."""
+    """The digests that a body must have, as the client announced them."""
 
     md5: bytes | None = None
     checksums: tuple[Checksum, ...] = ()
@@ -112,7 +113,10 @@ class BodyDigests:
         )
 
     def check(self, expected: Expected) -> None:
-        """Raises `BadDigest` if the body does not have the expected digests."""
+        """Raises `BadDigest` if the body does not have the expected digests.
+
+        The algorithms of the expected checksums must be among those that are computed.
+        """
         if expected.md5 is not None and expected.md5 != self.md5:
             raise BadDigest("the MD5 of the body differs from the MD5 sent with the request")
         for checksum in expected.checksums:
@@ -145,7 +149,10 @@ def decoded(checksum: Checksum) -> bytes:
 
 
 def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
-    """Returns the composite checksum: the digest of the parts' digests, `-`, and their number."""
+    """Returns the composite checksum of an object that was uploaded in `parts`.
+
+    It consists of the digest of the parts' digests, `-`, and the number of parts.
+    """
     whole = start(algorithm)
     for part in parts:
         whole.update(decoded(part))
@@ -153,9 +160,9 @@ def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
 
 
 def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Checksum:
-    """Returns the checksum of the full object, from the (checksum, size) of each part in order.
+    """Returns the checksum of the full object, from the checksum and size of each part in order.
 
-    `algorithm` must be a CRC.
+    `algorithm` must be a CRC, and the checksums of the parts must have it.
     """
     combine = _COMBINE[algorithm]
     whole = 0

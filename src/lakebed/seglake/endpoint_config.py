@@ -19,20 +19,26 @@ class EndpointConfig:
     any_region: bool = False
     """Accept requests signed for any region."""
     domain: str = ""
-    """Accept the host `bucket.<domain>`; if empty, `bucket.localhost` and `bucket.s3.localhost`."""
+    """Domain below which a bucket can be part of the host name, as in `bucket.<domain>`; if empty,
+    `localhost` and `s3.localhost`.
+    """
     allow_unsigned_payload: bool = True
-    """Accept request bodies that the signature does not cover."""
+    """Accept requests with a body that the signature does not cover."""
     require_content_md5: bool = False
     """Require the header `Content-MD5` in uploads of objects and parts."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """How long to remember signatures, except of presigned URLs, to detect repeats; 0: do not."""
+    """How long signatures are remembered to detect repeated requests, except those with presigned
+    URLs; 0 turns this off.
+    """
     replay_block: bool = False
-    """Refuse requests with a repeated signature, instead of only logging a warning."""
+    """Refuse requests with a repeated signature, instead of only logging a warning; has an effect
+    only if `replay_ttl_ms` is not 0.
+    """
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """Maximum number of request signatures to remember; beyond it, the oldest are forgotten."""
+    """Maximum number of signatures that are remembered; above it, the oldest are forgotten."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """Maximum concurrent requests per access key without its own limit; more wait, then fail. The
-    first credentials have no limit.
+    """Maximum concurrent requests of an access key that has no limit of its own; further requests
+    wait briefly, then fail. The first credentials have no limit.
     """
 
     def __post_init__(self) -> None:

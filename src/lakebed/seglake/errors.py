@@ -13,7 +13,7 @@ class NoSuchKey(NotFound):
     """The object does not exist, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
-        """`marker_id` is the version id of the delete marker that hides the object, if any."""
+        """`marker_id` is the version id of the delete marker that is the newest version, if any."""
         super().__init__(message)
         self.marker_id = marker_id
 
@@ -23,7 +23,7 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """The upload never existed, or was already completed or aborted."""
+    """No such multipart upload is in progress: the id is wrong, or the upload has already ended."""
 
 
 class NoSuchAccessKey(NotFound):
@@ -31,13 +31,13 @@ class NoSuchAccessKey(NotFound):
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the file that the secrets were encrypted with."""
+    """The file `secret.key` is missing, or does not contain the key that encrypted the secrets."""
 
 
 class MetadataLost(DataError):
     """The metadata database is missing or empty, or records no change, but the store has data.
 
-    Such data are segments, manifest files and `secret.key`.
+    Data here means segments, manifest files, `secret.key` or a write-ahead log.
     """
 
 
@@ -86,14 +86,17 @@ class ConditionConflict(RetryError):
 
 
 class BadDigest(InputError):
-    """The body or the completed object does not match a checksum of the request.
+    """The body or the completed object does not match an MD5 or checksum of the request.
 
-    Nothing was stored.
+    No object or part was stored.
     """
 
 
 class BadSize(InputError):
-    """The body or the completed object is shorter or longer than announced; nothing was stored."""
+    """The body or the completed object is shorter or longer than announced.
+
+    No object or part was stored.
+    """
 
 
 class BadPart(InputError):
@@ -101,7 +104,7 @@ class BadPart(InputError):
 
 
 class BadPartOrder(InputError):
-    """The request does not list the parts in ascending order of part numbers."""
+    """The request does not list each part once, in ascending order of part numbers."""
 
 
 class PartTooSmall(InputError):
@@ -115,7 +118,7 @@ class PartTooSmall(InputError):
 
 
 class BadRange(InputError):
-    """The requested range lies outside the object."""
+    """The requested range contains no byte of the object."""
 
     def __init__(self, message: str, *, size: int) -> None:
         super().__init__(message)

@@ -1,17 +1,18 @@
 """The part of a verification that checks files: segments and manifest files.
 
-The writer may remove a file during the check, so a problem is reported only if the metadata, read
-again after the check, still refers to the file. A manifest file that belongs to no version is
-reported only if it still exists.
+A writer may remove a file during the check. So a problem with a file is reported only if the
+metadata, read again after the check, still refers to the file. A manifest file that belongs to no
+version is reported only if it still exists. A folder or file that cannot be read is a problem too,
+and does not end the check.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from lakebed.base.errors import DataError, DiskError, InputError, NotFound
 from lakebed.base.files import Disk, File
@@ -26,7 +27,7 @@ _is_fan_out = re.compile(r"[0-9a-f]{2}").fullmatch
 
 
 class FileChecks:
-    """Checks segment and manifest files, and adds the problems to a report."""
+    """Checks segment and manifest files, and adds the problems and notes to a report."""
 
     def __init__(self, lake: ReadOnlyLake, report: Report) -> None:
         self._disk = lake.disk
@@ -84,10 +85,11 @@ class FileChecks:
             self._report.problems.append(problem)
 
     def check_strays(self) -> None:
-        """Reports manifest files that belong to no version.
+        """Reports manifest files that belong to no version, and adds notes about unexpected files.
 
-        They are a problem because a database that is rebuilt from the manifest files would contain
-        objects that were deleted.
+        Such manifest files are a problem because a database that is rebuilt from the manifest files
+        would contain objects that were deleted. A folder that cannot be listed is reported too, and
+        the other folders are checked.
         """
         for fan_out in self._names(self._manifests_folder):
             folder = os.path.join(self._manifests_folder, fan_out)
@@ -111,16 +113,23 @@ class FileChecks:
         return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
 
     def _names(self, folder: str) -> list[str]:
-        return _names(self._disk, folder)
+        return _names(self._disk, folder, Kind.MANIFEST_FILE, self._report.problems)
 
 
-def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
-    """Returns the rows of all segments in the metadata, and a list of notes.
+class RecordedSegments(NamedTuple):
+    """The rows of all segments in the metadata, and what is wrong or unusual in their folder."""
 
-    There is a note for each file in the segment folder that the metadata does not record.
-    """
+    rows: list[SegmentRow]
+    problems: list[Problem]  # at most one: the folder cannot be listed
+    notes: list[str]  # for each file that is not a segment, or whose segment has no row
+
+
+def recorded_segments(lake: ReadOnlyLake) -> RecordedSegments:
+    """Reads the rows of all segments, and compares them with the names in the segment folder."""
     folder = lake.paths.segments
-    names = _names(lake.disk, folder)  # read before the rows, which may be added meanwhile
+    problems: list[Problem] = []
+    # The names are read before the rows, which may be added meanwhile.
+    names = _names(lake.disk, folder, Kind.SEGMENT, problems)
     with lake.metadata.snapshot() as reader:
         rows = reader.segments()
     recorded_ids = {row.segment_id for row in rows}
@@ -133,20 +142,28 @@ def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
         elif segment_id not in recorded_ids:
             why = "not in the metadata: a segment that is still being written, or left by a crash"
             notes.append(f"{path}: {why}")
-    return rows, notes
+    return RecordedSegments(rows, problems, notes)
 
 
-def _names(disk: Disk, folder: str) -> list[str]:
-    with contextlib.suppress(NotFound):
+def _names(disk: Disk, folder: str, kind: Kind, problems: list[Problem]) -> list[str]:
+    """Returns the names in the folder, or none if it does not exist or cannot be listed.
+
+    Adds a problem of that kind if the folder cannot be listed.
+    """
+    try:
         return disk.names(folder)
-    return []
+    except NotFound:
+        return []
+    except DiskError as error:
+        problems.append(Problem(kind=kind, why=str(error), path=folder))
+        return []
 
 
 def _sealed_problem(file: File, row: SegmentRow) -> str:
-    """Compares the size and the footer of a sealed segment with the metadata.
+    """Compares the size and the footer's checksum of a sealed segment with the metadata.
 
-    Returns what differs, or "". Raises `DataError` if the header, the bloom filter, the index or
-    the footer is damaged. Does not read the records.
+    Returns a description of the difference, or "" if there is none. Raises `DataError` if the
+    header, the bloom filter, the index or the footer is damaged. Does not read the records.
     """
     size = file.size()
     if size != row.size:

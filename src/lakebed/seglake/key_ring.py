@@ -3,9 +3,8 @@
 The *first credentials* are given in the environment of the server and are not stored. If there are
 none and the store has no keys, the server creates an access key with the policy `root` instead.
 
-A key that was looked up stays cached until any key of the store changes; the number of cached
-secrets is bounded. Unknown and disabled keys are not cached, because clients could send any number
-of them.
+A key that was looked up stays cached until any key of the store changes, or until too many others
+are cached. Unknown and disabled keys are not cached, because clients could send any number of them.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class KeyRing:
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever the store's keys change."""
+        """A number that grows whenever a key is created, enabled or disabled."""
         return -1 if self._keys is None else self._keys.generation
 
     def find(self, access_key: str) -> KnownKey | None:
@@ -76,7 +75,10 @@ class KeyRing:
         return key
 
     def remembered(self, access_key: str) -> KnownKey | None:
-        """Returns the key if it is cached, otherwise None; the store may still have the key."""
+        """Returns the key if it is cached or is the key of the first credentials.
+
+        Otherwise returns None, although the store may have the key.
+        """
         first = self._first.get(access_key)
         if first is not None:
             return first
@@ -92,9 +94,10 @@ class KeyRing:
         return KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
 
     def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
-        """Caches a key, unless the store's keys changed since `generation`.
+        """Caches a key, unless the store's keys changed since it was looked up.
 
-        The caller must read the property `generation` before it looks up the key, and pass it here.
+        The caller must read the property `generation` before it looks up the key, and pass its
+        value here.
         """
         self._forget_old()
         if generation != self._generation:
@@ -104,7 +107,10 @@ class KeyRing:
             self._known.popitem(last=False)
 
     def note_use(self, access_key: str, now_s: int) -> None:
-        """Records that the key was used, at most once an hour per key. Does not wait."""
+        """Records when the key was used, at most once an hour per key. Does not wait.
+
+        Does nothing for the key from the server's environment, which is not stored.
+        """
         if self._keys is None or access_key in self._first:
             return
         if now_s - self._noted_s.get(access_key, -_USE_NOTED_S) >= _USE_NOTED_S:

@@ -1,7 +1,8 @@
 """Samples the keys of the buckets from the operation log.
 
 Sampling takes at most about 1,200 lookups, however large the store is. Jobs that read the whole
-store use the sample to split their work. A bad sample makes the splits uneven, but never wrong.
+store use the sample to split their work. If the sample is not representative, the splits are
+uneven, but the results of the job are still right.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ _SEQUENCE_MAX = 1 << 62
 def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX) -> KeySample:
     """Returns sampled keys and the estimated number of versions in the store.
 
-    A key is repeated for each sampled version of it. With `only_current`, samples and counts only
-    current objects.
+    `count_max` is the maximum number of entries of the operation log that are sampled. A key is
+    repeated for each sampled version of it. With `only_current`, samples and counts only current
+    objects.
     """
     oldest = reader.oplog(limit=1)
     if not oldest:

@@ -4,8 +4,8 @@
     <root>/secret.key                          if access keys exist
 
 The process that opens the object store must hold the root's lock. Opening creates missing folders
-and the database, or migrates the database, and seals the segments that a crash left open. Of sealed
-segments it checks only the lengths of their files.
+and the database, or migrates the database, and seals the segments that a crash left open. Segments
+that are already sealed are not read; only the lengths of their files are checked.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Lake:
         self._disk = disk
         self.counters = Counters()
         self._marking_mutex = runner.mutex()
-        # Versions whose damage mark is being committed; guarded by _marking_mutex.
+        # Versions whose damage mark is queued or being committed; guarded by _marking_mutex.
         self._marking: set[str] = set()
         random = random or Random()
         self._paths = paths = LakePaths(root)
@@ -104,7 +104,7 @@ class Lake:
             sink = CommitSink(self._segments, self._database, rules.put_all, clock=runner.clock)
             self._barrier = self._make_barrier(sink)
             guard = BucketGuard(
-                reserved=reserved_buckets, if_match_buckets=self._config.require_if_match_buckets
+                reserved=reserved_buckets, if_match_buckets=self._config.if_match_buckets
             )
             self.buckets = Buckets(
                 self._database,
@@ -126,11 +126,11 @@ class Lake:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error that blocks all changes until the store is opened again, or None.
+        """The error that makes all changes fail at present, or None.
 
-        `MetadataLost` if the database file is missing but the store has data. A single failed write
-        to the disk is not such an error: the next change uses a new segment and reopens the
-        database.
+        It is `MetadataLost` while the database file is missing but the store has data. Any other
+        error lasts until the store is opened again. A single failed write to the disk is not such
+        an error: the next change uses a new segment and reopens the database.
         """
         try:
             self._lost_check.check_file()
@@ -139,7 +139,7 @@ class Lake:
         return self._barrier.failure
 
     def upkeep_failures(self) -> dict[str, Exception]:
-        """Returns the errors of background work that is currently failing, by name of the work.
+        """Returns the errors of background work whose last attempt failed, by name of the work.
 
         Failed work is retried.
         """
@@ -181,9 +181,10 @@ class Lake:
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
         """Reads a whole version from disk and returns whether it is intact.
 
-        Marks the version as damaged if it is not intact, and otherwise removes such a mark. Returns
-        True if the version was replaced while it was read. Raises `NoSuchBucket` or `NoSuchVersion`
-        if it does not exist, and `MethodNotAllowed` if it is a delete marker.
+        Marks the version as damaged if it is not intact, and otherwise removes such a mark. If the
+        version was replaced while it was read, returns True and marks nothing. Raises
+        `NoSuchBucket` or `NoSuchVersion` if the bucket or version does not exist, and
+        `MethodNotAllowed` if the version is a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
         chunks = ChunkReader(
@@ -207,7 +208,7 @@ class Lake:
         with self._database.snapshot() as reader:
             return require_object(reader, bucket, key, version_id)
 
-    # Methods that create the parts of the lake; each part may use the ones above it.
+    # Methods that create the parts of the lake, in the order in which `__init__` calls them.
 
     def _open_database(self, paths: LakePaths, disk: Disk, connector: Connector) -> Database:
         return Database(
@@ -289,8 +290,8 @@ class Lake:
     def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
         """Marks a version as damaged. Ignores a failure, because the reader gets an error anyway.
 
-        With `waits`, returns after the mark is committed; otherwise only queues the mark, unless it
-        is already queued.
+        With `waits`, returns after the mark is committed or has failed. Otherwise only queues the
+        mark, unless a mark of the version is already queued.
         """
         change = self._set_state(version_id, State.DAMAGED)
         with contextlib.suppress(LakebedError):

@@ -1,17 +1,17 @@
-"""Verifies an object store: reads every chunk, every manifest and the end of every segment.
+"""Verifies an object store: reads the chunks and manifests of all versions and uploaded parts.
 
     report = verify(lake, runner=runner)
     report.problems
 
 The check only reads; it does not mark damaged versions. It works while a writer is running: before
-it reports damaged data or a damaged file, it reads the metadata again to see whether the version or
-file still exists.
+it reports damaged data or a damaged file, it reads the metadata again to see whether the version,
+part or file still exists.
 
-If a bucket, or a bucket and a prefix, is given, only those objects, their manifest files and the
-uploads in progress are checked. Otherwise the SQLite file, the key that encrypts secrets, all
-segments, and manifest files without a version are checked as well. Bytes that no version and no
-upload refers to are not read. Memory is bounded by a page of manifests, the rows of all segments
-and uploads, and the problems found.
+If a bucket, or a bucket and a prefix, is given, only the objects and multipart uploads there, and
+the manifest files of these objects, are checked. Otherwise the SQLite file, the key that encrypts
+secrets, the size, header and footer of all segments, and manifest files without a version are
+checked as well. Bytes that no version and no upload refers to are not read. Memory is bounded by a
+page of manifests, the rows of all segments and uploads, and the problems found.
 
 The check has three steps, which may run on different machines: `plan_lake` lists the pieces to
 check, a `LakeCheck` checks them one by one, and `join_lake` merges the results into one report.
@@ -104,7 +104,7 @@ def verify(
 
 
 def join_lake(plan: LakePlan, findings: Iterable[Finding]) -> Report:
-    """Merges the findings, given in the order of the plan's pieces, into one report."""
+    """Merges the findings into one report. They must be in the order of the plan's pieces."""
     return join(findings, problems=plan.problems, notes=plan.notes)
 
 
@@ -129,11 +129,15 @@ class LakeCheck:
         self._begin()
 
     def run(self, piece: LakePiece) -> Finding:
-        """Checks a piece and returns the result, which reports damage; damage is never raised."""
+        """Checks a piece and returns the result.
+
+        Damaged data, and a folder, file or database that cannot be read, are reported in the
+        result, not raised.
+        """
         finding = self._begin()
         try:
             self._check(piece, finding)
-        except DataError as error:  # the database is damaged: nothing more can be read from it
+        except (DataError, DiskError) as error:  # the database is damaged or cannot be read
             finding.report.problems.append(self._of_metadata(str(error)))
         return finding
 
@@ -214,9 +218,10 @@ class LakeCheck:
     def _versions(
         self, bucket: str, prefix: str, after: str
     ) -> Iterator[tuple[ListedVersion, VersionRow | None, PendingManifest | None]]:
-        """Yields each version, the current version of the same key, and the version's manifest.
+        """Yields each version of the bucket's keys that have `prefix` and come after `after`.
 
-        Either of the last two is None if the metadata has none. All three come from one snapshot.
+        Each comes with the current version of the same key and with its manifest, or None if the
+        metadata has none. All three are from one snapshot.
         """
         key_marker: str | None = after
         version_id_marker: str | None = None
@@ -272,9 +277,9 @@ class LakeCheck:
     def _manifest_of(
         self, row: VersionRow, stored: PendingManifest | None, about: Problem
     ) -> Manifest | None:
-        """Returns the version's manifest, or None if it cannot be read.
+        """Returns the version's manifest, or None if it is missing or cannot be read.
 
-        Reports a manifest that cannot be read or differs from the version's row.
+        Reports a manifest that is missing, cannot be read or differs from the version's row.
         """
         if stored is None or stored.data is None:
             self._add(about, "the version has no manifest in the metadata")
@@ -317,6 +322,7 @@ class LakeCheck:
             chunks=len(chunks),
             damaged=len(damaged),
             first=str(damaged[0]) if damaged else "",
+            version_chunks=len(manifest.chunks),
         )
 
     # Uploads.
@@ -349,7 +355,8 @@ class LakeCheck:
     ) -> bool:
         """Checks all chunks of a manifest and returns whether they are intact.
 
-        Reports damage as one problem, which describes the first damaged chunk.
+        Reports damage as one problem, which describes the first damaged chunk, unless
+        `is_still_there` returns False.
         """
         damaged = self._damaged(manifest.chunks)
         if damaged and is_still_there():
@@ -379,8 +386,8 @@ class LakeCheck:
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
             raise Damaged(
-                "the metadata does not record the chunk's segment, or records a size before the "
-                "end of the chunk",
+                "the metadata does not record the chunk's segment, or records a size that does not "
+                "include the whole chunk",
                 path=path,
                 offset=chunk.offset,
             )

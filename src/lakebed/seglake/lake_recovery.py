@@ -24,7 +24,7 @@ def recover_lake(
 ) -> list[tuple[str, Damage]]:
     """Seals the segments that a crash left open, and records them in the metadata.
 
-    Logs and returns the damage found, with the ids of the damaged segments.
+    Logs the damage found and returns it as pairs of segment id and damage.
     """
     with database.snapshot() as reader:
         known = {row.segment_id: row for row in reader.segments()}
@@ -45,7 +45,7 @@ def recover_lake(
 
 
 def _offsets_in(database: Database, segment_id: str) -> list[int]:
-    """Returns the offsets of the segment's chunks that manifests refer to.
+    """Returns the sorted offsets of the segment's chunks that manifests refer to.
 
     Reads all manifests, so it is called only for a damaged segment.
     """

@@ -1,14 +1,14 @@
 """Lists objects, versions and uploads in pages, with prefixes and delimiters as in S3.
 
-Keys and common prefixes are listed in one bytewise order, and each counts as one entry. A page has
-at most `PAGE_MAX` entries, even if more are requested. A common prefix is the part of a key up to
-the first delimiter after the requested prefix; all keys that share it are listed as one entry. A
-page starts after its marker. If the marker is a common prefix, or a key that belongs to one, the
-page starts after all keys with that common prefix.
+Entries (objects, versions or uploads, and common prefixes) are listed in bytewise order of the key
+or common prefix. A page has at most `PAGE_MAX` entries, even if more are requested. A common prefix
+is the part of a key up to and including the first delimiter after the requested prefix; all keys
+that share it are listed as one entry. A page starts after its marker. If the marker is a common
+prefix, or a key that belongs to one, the page starts after all keys with that common prefix.
 
 The cost of a page depends only on the number of its entries: each common prefix takes one seek to
-the first key after it, however many keys share it, and a listing of objects does not read delete
-markers.
+the first key after it, however many keys share the prefix, and a listing of objects does not read
+delete markers.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def list_versions(
     """Returns a page of versions and delete markers, in order of key and newest first within a key.
 
     With `version_id_marker`, the page starts after that version of the key `key_marker`. If that
-    version no longer exists, the page starts with all versions of the key, so that some may be
-    listed twice, but none is left out.
+    version no longer exists, the page starts with the newest version of the key, so that versions
+    may be listed again, but none is left out.
     """
     span = _Span(prefix, delimiter)
     start = span.start_after(key_marker)
@@ -98,7 +98,10 @@ def list_uploads(
     upload_id_marker: str | None = None,
     max_uploads: int = PAGE_MAX,
 ) -> Page[UploadRow]:
-    """Returns a page of multipart uploads in progress, in order of key, then upload id."""
+    """Returns a page of multipart uploads in progress, in order of key, then upload id.
+
+    With `upload_id_marker`, the page starts after that upload of the key `key_marker`.
+    """
     span = _Span(prefix, delimiter)
 
     def rows_from(start: bytes) -> Iterator[UploadRow]:
@@ -123,7 +126,7 @@ class _Span:
     def __init__(self, prefix: str, delimiter: str) -> None:
         self._prefix = prefix
         self._delimiter = delimiter
-        self.end = _end_of(prefix)  # sorts after all of the keys
+        self.end = _end_of(prefix)  # sorts after all keys with the prefix
 
     def common_prefix(self, key: str) -> str | None:
         """Returns the common prefix that the key belongs to, or None if it is listed by itself."""

@@ -1,12 +1,13 @@
 """Distinguishes a root that never had metadata from one that lost it.
 
 A database looks new if `meta.db` is missing or empty, or records no change. It really is new only
-if the root has no segment, manifest or `secret.key`: the database is durable before the first of
-these is created, so any of them proves that the root once had another database.
+if the root has no segment, manifest file or `secret.key`: the database is durable before the first
+of these is created, so any of them proves that the root once had another database. If `meta.db` is
+missing or empty, a write-ahead log that is not empty proves it too.
 
-If the database has tables but records no change, two of these prove nothing: a single segment that
-it does not record, because a crash during the very first commit leaves such a segment; and
-`secret.key`, because creating an access key is not recorded as a change.
+If the database has tables but records no change, two of these files prove nothing: a single segment
+that the database does not record, because a crash during the very first commit leaves such a
+segment; and `secret.key`, because creating an access key is not recorded as a change.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lakebed.seglake.meta.wal import wal_bytes
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_id_of
 
-_ADVICE = f"the store has lost its metadata; put the file back, or {RESTORE}"
+_ADVICE = f"the store has lost its metadata; put the lost file back, or {RESTORE}"
 
 
 class LostMetadataCheck:
@@ -34,7 +35,7 @@ class LostMetadataCheck:
     def check_file(self) -> None:
         """Raises `MetadataLost` if the database file is missing although the root is not new.
 
-        Call it before the database is opened, which would create the file.
+        Call it before the database is opened, because opening would create the file.
         """
         if not self._disk.exists(self._paths.database):
             self._require_new("is missing", wal_counts=True)

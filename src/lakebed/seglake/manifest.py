@@ -3,17 +3,17 @@
     data = encode(Manifest(bucket="photos", key="k", version_id=id, size=3, chunks=(chunk,)))
     decode(data, path=path).chunks
 
-A manifest is stored in the metadata database. Later it is also written to a file of its own, which
-is kept so that a lost database could be rebuilt; no command does that yet. The manifest of a delete
-marker has no chunks.
+A manifest is stored in the metadata database. Later the manifest of a version is also written to a
+file of its own, which is kept so that a lost database could be rebuilt; no command does that yet.
+The manifest of a delete marker has no chunks. A part of a multipart upload also has a manifest.
 
 Version 3 is written; versions 1 and 2 can still be read. Version 2 has no metadata section, and
 version 1 may also lack the bucket name and the key. Missing fields get their defaults.
 
 Decoding raises one of three errors. `Torn`: the bytes end before the end of the manifest, or all
-are zero.
-`UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other damage.
-Damage that makes a length field larger may be reported as `Torn`; damaged bytes are never accepted.
+are zero. `UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other
+damage. Damage that makes a length field larger may be reported as `Torn`. Damaged bytes are never
+accepted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CHUNKS_MAX = 1 << 24  # 64 TiB
 
 
 class Manifest(NamedTuple):
-    """The manifest of a version or of a delete marker."""
+    """The manifest of a version, of a delete marker, or of a part of a multipart upload."""
 
     bucket: str
     key: str
@@ -118,7 +118,8 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: Buffer, *, path: str) -> Manifest:
     """Decodes a manifest. `path` names the manifest in errors.
 
-    Raises `Torn`, `Corrupt` or `UnknownVersion`.
+    Raises `Torn` if the manifest is truncated or consists of zeros, `UnknownVersion` if only its
+    version is unknown, and `Corrupt` if it is damaged in another way.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
@@ -159,7 +160,7 @@ def _placed(kind: type[DataError], error: DataError, path: str) -> DataError:
 
 
 def _read_v1(data: bytes, end: int) -> Manifest:
-    """Decodes a version 1 manifest, which is either like version 2 or lacks bucket and key."""
+    """Decodes a version 1 manifest, which has the fields of version 2 or lacks bucket and key."""
     _, totals_at = _text(data, MANIFEST_HEADER.size, end)
     if totals_at + MANIFEST_TOTALS.size > end:
         raise _cut(totals_at)
@@ -217,7 +218,7 @@ def _version(data: bytes, at: int, end: int) -> tuple[str, int, tuple[Chunk, ...
 
 
 def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ...], int, int]:
-    """Returns the chunks, the offset after them, and the sum of their lengths."""
+    """Returns the `count` chunks at offset `at`, the offset after them, and their total length."""
     chunks = []
     total = 0
     segment_id, segment_bytes = "", b""

@@ -12,11 +12,11 @@ from lakebed.base.runner import Mutex
 from lakebed.seglake.manifest import Manifest, decode
 
 _COST_MAX = 32_768  # about 8 MiB of memory
-_OVERHEAD_COST = 4  # per manifest, where a chunk costs 1
+_OVERHEAD_COST = 4  # of each manifest, in addition to 1 for each of its chunks
 
 
 class ManifestCache:
-    """A bounded cache of manifests that evicts the least recently used first. Thread-safe."""
+    """A bounded cache of manifests, which evicts the least recently used first. Thread-safe."""
 
     def __init__(self, *, mutex: Mutex) -> None:
         self._mutex = mutex

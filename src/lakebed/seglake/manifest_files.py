@@ -1,9 +1,9 @@
 """Manifest files, one per version, kept so that a lost metadata database could be rebuilt.
 
 A background task writes them in batches from the manifests in the database. Only verification reads
-them. A row of the database is marked as written only after its file and the file's directory entry
-are durable. So the row of a file that a crash left incomplete is not marked, and the file is
-written again.
+them. The database marks a manifest's row as written only after the manifest's file and the file's
+directory entry are durable. So the row of a file that a crash left incomplete is not marked, and
+the file is written again.
 
 A file is named by its version id, in one of 256 folders named by the id's first two digits.
 """
@@ -49,8 +49,8 @@ class ManifestFiles:
         a removal). Removing a file that does not exist succeeds. Returns the version ids of the
         files written, and of the files removed. If it raises, the caller must mark no row as done,
         and pass the same rows again later. After a failed sync of a folder, every call raises
-        `Poisoned` until the store is opened again, because a second sync could succeed without the
-        data that the first one lost.
+        `Poisoned` until the store is opened again, because a second sync could succeed without
+        making the lost data durable.
         """
         if self._failure is not None:
             raise Poisoned("write", self._folder, why=self._failure)
@@ -82,7 +82,7 @@ class ManifestFiles:
                 file.pwrite(0, data)
 
     def _create(self, version_id: str) -> File:
-        """Creates the file, and replaces an existing one, because its sync may have failed."""
+        """Creates the manifest file; replaces an existing file, whose sync may have failed."""
         path = self.path(version_id)
         self._make_folder(os.path.dirname(path))
         try:

@@ -34,7 +34,7 @@ _from_json = json.JSONDecoder().decode
 
 
 class Metadata(NamedTuple):
-    """The fields of a manifest other than the object's name, size and chunks."""
+    """The fields of a manifest other than bucket, key, version id, size and chunks."""
 
     state: State = State.ACTIVE
     etag: str = ""
@@ -49,7 +49,10 @@ class Metadata(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether the text has the form of a version or segment id, and so is a safe file name."""
+    """Whether the text can be a version or segment id, and so is a safe file name.
+
+    Such ids have 1 to 64 letters, digits, `_` and `-`.
+    """
     return _NAME.fullmatch(text) is not None
 
 
@@ -93,7 +96,7 @@ def encode_metadata(metadata: Metadata) -> bytes:
 def decode_metadata(section: bytes, *, size: int) -> Metadata:
     """Decodes the metadata section of an object of `size` bytes.
 
-    Raises `Corrupt` if it is damaged. The error has no path and no offset.
+    Raises `Corrupt` if the section is damaged. The error has no path and no offset.
     """
     try:
         fields = _from_json(section.decode("ascii"))

@@ -32,9 +32,9 @@ class Versioning(Enum):
 class State(Enum):
     """The state of a version."""
 
-    ACTIVE = "ACTIVE"
+    ACTIVE = "ACTIVE"  # not known to be damaged
     DELETED = "DELETED"  # a delete marker
-    DAMAGED = "DAMAGED"
+    DAMAGED = "DAMAGED"  # a read or a check found damaged chunks
     CONFLICT = "CONFLICT"  # lost against a write at another site; no code sets it yet
 
 
@@ -68,7 +68,10 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The HTTP headers and user metadata that are stored with an object and returned with it."""
+    """The HTTP headers and user metadata that are stored with an object.
+
+    Responses to reads of the object contain them.
+    """
 
     content_type: str | None = None
     cache_control: str | None = None
@@ -136,9 +139,9 @@ class Page(Generic[Item]):
     """A page of a listing: `items`, and the common prefixes in `prefixes`.
 
     If more entries follow, the next page starts after `next_marker`, which is the last key or
-    common prefix of this page. In listings of versions or uploads, `next_id` is the version or
-    upload id of that entry, or None if it is a common prefix. Both are None on the last page, and
-    if the request was for 0 entries.
+    common prefix of this page. In listings of versions or uploads, `next_id` is the version id or
+    upload id of this page's last entry, or None if that is a common prefix. `next_marker` and
+    `next_id` are None on the last page, and if the request was for 0 entries.
     """
 
     items: list[Item]
@@ -163,8 +166,8 @@ class ObjectToDelete(NamedTuple):
 class Deleted:
     """The result of a delete.
 
-    `version_id` is that of the new delete marker, or of the version that the request named. It is
-    None in an unversioned bucket.
+    `version_id` is the id of the new delete marker, or of the version that the request named. In an
+    unversioned bucket it is None.
     """
 
     key: str
@@ -174,20 +177,20 @@ class Deleted:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyInfo:
-    """An access key, without its secret."""
+    """An access key, without its secret. A key with the policy `root` has no request limit."""
 
     access_key: str
     label: str
     policy: str
     is_enabled: bool
-    inflight_max: int | None  # maximum concurrent requests; None: the endpoint's, none if `root`
+    inflight_max: int | None  # maximum concurrent requests; None: the endpoint's maximum
     created_ms: int
     last_used_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new access key with its secret, which cannot be read again later."""
+    """A new access key with its secret, which no listing of the keys returns again."""
 
     info: KeyInfo
     secret: str = field(repr=False)

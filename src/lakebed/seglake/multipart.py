@@ -76,7 +76,7 @@ LISTED_MAX = 1000
 class PartPage(NamedTuple):
     upload: UploadInfo
     parts: list[PartInfo]
-    next_number: int | None  # the `after` of the next page; None on the last page
+    next_number: int | None  # pass it as `after` to get the next page; None on the last page
 
 
 class NamedPart(NamedTuple):
@@ -179,7 +179,7 @@ class Uploads:
     ) -> PartInfo:
         """Stores a part of an upload and returns it once it is durable.
 
-        It replaces an existing part with the same number.
+        The new part replaces an existing part with the same number.
         """
         with self.begin_part(bucket, key, upload_id, number, expected=expected, size=size) as put:
             for piece in pieces_of(source):
@@ -312,15 +312,16 @@ class Uploads:
     ) -> PartPage:
         """Returns a page of the upload's parts with numbers above `after`, in order of number.
 
-        A page has at most `max_parts` parts, and never more than 1,000.
+        A page has at most `max_parts` parts, and never more than 1,000. A page of 0 parts is always
+        the last page.
         """
         limit = max(0, min(max_parts, LISTED_MAX))
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
             rows = reader.parts(upload_id, after=after, limit=limit + 1)
         parts = [part_info(row) for row in rows[:limit]]
-        has_more = len(rows) > limit
-        return PartPage(upload, parts, (parts[-1].number if parts else after) if has_more else None)
+        has_more = len(rows) > limit > 0
+        return PartPage(upload, parts, parts[-1].number if has_more else None)
 
     def list(
         self,
@@ -332,7 +333,7 @@ class Uploads:
         upload_id_marker: str | None = None,
         max_uploads: int = LISTED_MAX,
     ) -> Page[UploadRow]:
-        """Returns a page of uploads in progress, in order of key, oldest first within a key."""
+        """Returns a page of uploads in progress, in order of key, and oldest first within a key."""
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_uploads(
@@ -387,7 +388,8 @@ class Uploads:
         """Prepares the completion of an upload: creates an object from `parts`, in that order.
 
         Parts that are not listed are dropped. Raises `InputError` if no part is listed, and
-        `BadPartOrder` if the part numbers do not ascend. The change raises `BadPart`,
+        `BadPartOrder` if the part numbers do not ascend. The change raises `NoSuchUpload` if the
+        upload does not exist, `BadPart` if a part was not uploaded or has another ETag or checksum,
         `PartTooSmall` or `TooLarge`, and `BadDigest` or `BadSize` if the object does not have the
         given `checksum` or `size`.
         """
@@ -452,7 +454,7 @@ class Uploads:
         return size
 
     def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
-        """Raises `TooLarge` if adding a part of `size` bytes exceeds the maximum object size.
+        """Raises `TooLarge` if all parts, with a new one of `size` bytes, exceed the maximum size.
 
         An existing part with the same number does not count, because the new part replaces it.
         """
@@ -482,8 +484,8 @@ def _named_parts(
 ) -> list[Manifest]:
     """Returns the manifests of the listed parts.
 
-    Raises `BadPart` if a part was not uploaded or has a different ETag or checksum. `decoded` maps
-    encoded manifests to manifests that were decoded in advance.
+    Raises `BadPart` if a part was not uploaded or has a different ETag or checksum. `decoded` has
+    the manifests that were decoded in advance, by their encoded form.
     """
     rows = {row.number: row for row in all_parts(reader, upload.upload_id)}
     manifests = []

@@ -60,7 +60,7 @@ def check_key(key: str) -> None:
 def check_content(content: Content) -> None:
     """Raises `InputError` if the name or value of a header or of metadata has control characters.
 
-    It could not be sent as a response header.
+    Such a name or value could not be sent in a response header.
     """
     headers = vars(content) | {"metadata": None}
     for name, value in (*headers.items(), *content.metadata.items()):

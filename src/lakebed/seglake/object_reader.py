@@ -54,8 +54,8 @@ class FoundVersion(NamedTuple):
 class ObjectReader:
     """A range of bytes of a version. Each iteration yields the whole range.
 
-    Every chunk is verified, by that iteration or when it was added to the cache. Raises `Damaged`
-    if a chunk is missing or damaged.
+    Every chunk is verified, by that iteration or when it was added to the cache. Iteration raises
+    `Damaged` if a chunk is missing or damaged.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ObjectReader:
             yield self._verified(self._chunks.read, chunk)[start:end]
 
     def places(self) -> Iterator[memoryview | FilePlace]:
-        """Yields the same bytes as iteration, but large pieces as file ranges.
+        """Yields the same bytes as iteration, but large pieces as file ranges if possible.
 
         The caller must release each file range.
         """
@@ -158,8 +158,8 @@ class ReadableObjects:
     def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
         """Returns the metadata of a version, by default of the newest.
 
-        Raises `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, and
-        `MethodNotAllowed` if `version_id` is a delete marker.
+        Raises `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, `NoSuchKey` if
+        the newest version is a delete marker, and `MethodNotAllowed` if `version_id` is one.
         """
         return self._find(bucket, key, version_id).info
 
@@ -177,7 +177,8 @@ class ReadableObjects:
 
         If the reader finds damage, it waits until the version is marked as damaged. Pass `waits` as
         False where it must not wait, such as in the thread of an event loop. Raises the errors of
-        `head`, `BadRange`, and `PreconditionFailed` or `NotModified` for `condition`.
+        `head`; `BadRange` if no byte of the object is in `byte_range`; and `PreconditionFailed` or
+        `NotModified` if the object does not meet `condition`.
         """
         version = self._find(bucket, key, version_id)
         manifest = version.manifest

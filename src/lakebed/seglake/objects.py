@@ -75,7 +75,7 @@ class Put(Generic[Result]):
     """An upload in progress, whose body becomes an object or a part.
 
     End it with `finish`, `submit` or `change`. As a context manager, it abandons the body if none
-    of these was called.
+    of these succeeded.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Put(Generic[Result]):
     ) -> None:
         """`apply` makes the change in the transaction, given the body and its chunks.
 
-        For a put without a condition, `plan` returns the same change as data, so that a commit
-        can write consecutive puts together instead of calling `apply` for each.
+        For a put without a condition, `plan` returns what `apply` would do, so that a commit can
+        apply consecutive puts with fewer statements. `check_early` is called by `check`.
         """
         self._writer = writer
         self._barrier = barrier
@@ -106,15 +106,16 @@ class Put(Generic[Result]):
     def check(self) -> None:
         """Checks the bucket and the condition before the body of an object is received.
 
-        Raises `NoSuchBucket`, `PreconditionFailed` or `NoSuchKey`. The commit checks them again.
-        Does nothing for a part.
+        Raises `NoSuchBucket` if the bucket does not exist, and `PreconditionFailed` or `NoSuchKey`
+        if the current object does not meet the condition. The commit checks both again. Does
+        nothing for a part.
         """
         self._check_early()
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes of the body. Raises `TooLarge` above the maximum size.
+        """Adds the next bytes of the body. Raises `TooLarge` if it exceeds the maximum size.
 
-        Also raises the errors of `check`, once the body is larger than `INLINE_BYTES_MAX`.
+        Raises the errors of `check` when the body becomes larger than `INLINE_BYTES_MAX`.
         """
         was_small = self._received_bytes <= INLINE_BYTES_MAX
         self._received_bytes += len(data)
@@ -137,9 +138,9 @@ class Put(Generic[Result]):
         return self.change().run()
 
     def submit(self) -> Ticket[Result]:
-        """Queues the commit of the body and returns a ticket for the object or part.
+        """Ends the body, queues its commit and returns a ticket for the object or part.
 
-        Waits only for queue space, and raises the errors of `change`.
+        Does not wait for the commit, only for queue space. Raises the errors of `change`.
         """
         return self.change().submit()
 
@@ -158,7 +159,7 @@ class Put(Generic[Result]):
         )
 
     def give_up(self) -> None:
-        """Abandons the body; does nothing if the put has already ended. Idempotent."""
+        """Abandons the body. Does nothing if the put was completed by `change`. Idempotent."""
         self._writer.give_up()
 
     def __enter__(self) -> Put[Result]:
@@ -245,8 +246,9 @@ class Objects(ReadableObjects):
     ) -> Change[ObjectInfo]:
         """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes.
 
-        Raises `BadDigest` if the body does not match `expected`, and `TooLarge` if it exceeds the
-        maximum object size.
+        Raises `BadDigest` if the body does not match `expected`, `TooLarge` if it exceeds the
+        maximum object size, `BadKey` if the key is not valid, and `ReservedBucket` if the bucket is
+        reserved.
         """
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it arrives"
         check_key(key)
@@ -318,9 +320,10 @@ class Objects(ReadableObjects):
     def body_writer(
         self, algorithms: Iterable[Algorithm], *, what: str, size_max: int, size: int | None
     ) -> BodyWriter:
-        """Returns a writer for a body; raises `TooLarge` if the announced size exceeds `size_max`.
+        """Returns a writer for a body of the announced `size`, which is None if it is not known.
 
-        `what` names the body in errors.
+        Raises `TooLarge` if `size` exceeds `size_max`; 0 means no limit. `what` names the body in
+        errors.
         """
         if size_max and size is not None and size > size_max:
             raise TooLarge(f"{what}: the size in bytes", size=size, limit=size_max)
@@ -376,7 +379,8 @@ class Objects(ReadableObjects):
         If `content` is given, it replaces the source's headers and user metadata. The source's data
         is not written again, and is read only if a checksum with `algorithm` must be computed. If
         the source is replaced before the commit, the change raises `ConditionConflict` if
-        `algorithm` was given, and otherwise copies the new version.
+        `algorithm` was given, and otherwise copies the new version. The change raises `Damaged` if
+        the source is marked as damaged.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -462,7 +466,8 @@ class Objects(ReadableObjects):
     ) -> list[Deleted | LakebedError]:
         """Deletes up to 1,000 objects independently, and returns a result or an error for each.
 
-        Raises `InputError` if there are more, `NoSuchBucket`, and `ReservedBucket`.
+        Raises `InputError` if there are more objects, `NoSuchBucket` if the bucket does not exist,
+        and `ReservedBucket` if it is reserved.
         """
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
@@ -483,8 +488,8 @@ class Objects(ReadableObjects):
     ) -> list[Change[Deleted] | LakebedError]:
         """Returns, for each object, a prepared delete, or an error if its key is invalid.
 
-        Raises `InputError` if there are more than 1,000 objects, `NoSuchBucket`, and
-        `ReservedBucket`.
+        Raises `InputError` if there are more than 1,000 objects, `NoSuchBucket` if the bucket does
+        not exist, and `ReservedBucket` if it is reserved.
         """
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
@@ -507,7 +512,9 @@ class Objects(ReadableObjects):
     ) -> Change[Deleted]:
         """Prepares the delete of an object, or the permanent removal of one of its versions.
 
-        `target` names the object or version, which must exist only if its condition is If-Match.
+        `target` names the object or version, which need not exist. But if `target` has the
+        condition If-Match, the key's current object must exist and match, even if another version
+        is to be removed.
         """
         key, version_id, condition = target
         check_key(key)
@@ -524,7 +531,7 @@ class Objects(ReadableObjects):
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
     """Returns the full-object checksum of the source, and computes it if none is stored.
 
-    If it has to read the source, yields before the first chunk and after each chunk.
+    If the source has to be read, yields before the first chunk and after each chunk.
     """
     for checksum in source.info.checksums:
         if checksum.algorithm is algorithm and not checksum.is_composite:

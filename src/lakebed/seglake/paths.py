@@ -17,5 +17,5 @@ class LakePaths:
         self.manifests = os.path.join(self.root, "objects", "manifests")
         self.database = os.path.join(self.root, DATABASE_NAME)
         self.secret_key = os.path.join(self.root, SECRET_KEY_NAME)
-        self.traces = (self.database, self.segments)  # if neither exists, nothing was ever stored
+        self.traces = (self.database, self.segments)  # if neither exists, no object was ever stored
         self.quarantine = os.path.join(self.root, "quarantine")

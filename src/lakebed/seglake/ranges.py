@@ -21,7 +21,7 @@ class ByteRange(NamedTuple):
     def resolve(self, size: int) -> tuple[int, int]:
         """Returns the half-open range `(start, end)` within an object of `size` bytes.
 
-        Raises `BadRange` if the range lies outside the object.
+        Raises `BadRange` if no byte of the object is in the range.
         """
         if self.first is None:
             length = min(self.last or 0, size)

@@ -5,9 +5,9 @@
     for piece in lake.objects.get("photos", "2025/city.jpg"): ...
 
 It does not take the root's lock, repairs nothing, marks nothing as damaged, and creates only the
-files that SQLite readers share with the writer (`meta.db-wal`, `meta.db-shm`). It sees committed
-changes. A root that never had metadata has no buckets; if a root lost its metadata, reads raise
-`MetadataLost`.
+files that SQLite readers share with the writer (`meta.db-wal`, `meta.db-shm`). Each read sees all
+changes that are committed by then. A root that never had metadata has no buckets; if a root lost
+its metadata, reads raise `MetadataLost`.
 """
 
 from __future__ import annotations

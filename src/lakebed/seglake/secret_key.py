@@ -39,7 +39,7 @@ _CHECKED_BYTES = SECRET_KEY_FILE.offset_of("checksum")
 
 
 class SecretKey(NamedTuple):
-    path: str  # where it was read from
+    path: str  # of the key file
     key_id: bytes
     key: bytes
 
@@ -54,8 +54,8 @@ class SecretKey(NamedTuple):
     def unseal(self, sealed: bytes, *, access_key: str) -> str:
         """Decrypts the secret of an access key.
 
-        Raises `SecretKeyMismatch` if another key encrypted it, `UnknownVersion` if its format is
-        unknown, and `Torn` or `Corrupt` if it is damaged.
+        Raises `SecretKeyMismatch` if another key encrypted the secret, `UnknownVersion` if the
+        secret's format is unknown, and `Torn` or `Corrupt` if the secret is damaged.
         """
         start = SEALED_SECRET.unpack(sealed)
         what = f"the secret of access key {access_key}"
@@ -82,7 +82,8 @@ class SecretKey(NamedTuple):
 def read_secret_key(disk: Disk, path: str) -> SecretKey:
     """Reads the key file.
 
-    Raises `NotFound` if it does not exist, `UnknownVersion`, and `Corrupt` if it is damaged.
+    Raises `NotFound` if it does not exist, `UnknownVersion` if its format version is unknown, and
+    `Corrupt` if it is damaged.
     """
     data = read_file(disk, path, size_max=SECRET_KEY_FILE.size)
     if len(data) < SECRET_KEY_FILE.size:
@@ -100,7 +101,8 @@ def read_secret_key(disk: Disk, path: str) -> SecretKey:
 def require_secret_key(disk: Disk, path: str) -> SecretKey:
     """Reads the key file of a root that has secrets.
 
-    Raises `SecretKeyMismatch` if the file does not exist.
+    Raises `SecretKeyMismatch` if the file does not exist, `UnknownVersion` if its format version is
+    unknown, and `Corrupt` if it is damaged.
     """
     try:
         return read_secret_key(disk, path)
@@ -113,7 +115,7 @@ def require_secret_key(disk: Disk, path: str) -> SecretKey:
 
 
 def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> SecretKey:
-    """Returns the key of a root that has no secrets yet; creates it if there is none.
+    """Returns the key of a root that has no secrets yet; creates the key file if there is none.
 
     The key file is durable on return. An existing file is written again, because the process that
     created it may have crashed before it was durable.

@@ -11,7 +11,7 @@ covers all three. Each record has its own hash, which `walk` (in `segment_walk`)
 `read_sealed` raises one of three errors. `Torn`: the file does not end in a footer, because it was
 truncated or never sealed. `Corrupt`: the footer, the bytes it covers or the header are damaged.
 `UnknownVersion`: the footer has another version, and either its checksum matches or its offsets do
-not fit this version, so that a flipped bit in the version field counts as damage.
+not fit this version. So a flipped bit in the version field counts as damage.
 
 Every offset is checked against the file's size before it is used.
 """
@@ -93,7 +93,7 @@ class SealedSegment:
 
     @property
     def entries(self) -> list[IndexEntry]:
-        """The index entries in file order, decoded on each access."""
+        """The index entries in file order, decoded again on each access."""
         return list(INDEX_ENTRY.iter_unpack(self._index))
 
     def has(self, hash_: bytes) -> bool:
@@ -123,8 +123,8 @@ def record_header(hash_: bytes, length: int) -> bytes:
 def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
     """Returns the bloom filter, index and footer that seal a segment.
 
-    `entries` are its records in file order. `data_end` is the offset where the records end and the
-    returned bytes must be written.
+    `entries` are the index entries of the segment's records in file order. `data_end` is the offset
+    where the records end and the returned bytes must be written.
     """
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))
@@ -144,7 +144,7 @@ def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
 
 
 def is_sealed(file: File) -> bool:
-    """Whether `read_sealed` accepts the file. Raises `UnknownVersion` for another version."""
+    """Whether `read_sealed` accepts the file. Raises `UnknownVersion` if its version is unknown."""
     try:
         read_sealed(file)
     except (Torn, Corrupt):
@@ -155,7 +155,8 @@ def is_sealed(file: File) -> bool:
 def read_sealed(file: File) -> SealedSegment:
     """Reads and verifies the header, bloom filter, index and footer of a sealed segment.
 
-    Does not read the records. Raises `Torn`, `Corrupt` or `UnknownVersion`.
+    Does not read the records. Raises `Torn` if the file does not end in a footer, and otherwise
+    `Corrupt` if one of these parts is damaged, or `UnknownVersion` if its version is unknown.
     """
     size = file.size()
     if size < HEADER_BYTES + _SEALING_BYTES_MIN:

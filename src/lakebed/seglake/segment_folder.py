@@ -1,8 +1,8 @@
 """The folder of segment files: creates files and syncs their directory entries.
 
 Invariant: if a sync of the folder fails, the files whose directory entries are not durable yet are
-never used again, and no data in them is acknowledged. A second sync could succeed although it does
-not write those entries.
+not written any more, and no data in them is acknowledged. A second sync could succeed although it
+does not write those entries.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Entry:
     def sync(self) -> None:
         """Makes the directory entry durable. Idempotent.
 
-        Raises `Poisoned` if a sync of the folder failed after the file was created.
+        Raises `SyncFailed` if the sync of the folder fails, and `Poisoned` if another sync of the
+        folder has failed since the file was created.
         """
         if self._is_durable:
             return

@@ -1,7 +1,7 @@
 """Segment ids: 24 hex digits, the first twelve of which are the creation time in ms.
 
-So sorting by id sorts by age, and the age of a file is known without the metadata. An id consists
-of hex digits only, so a damaged manifest can never name a path outside the folder.
+So the order of ids is the order of age, and the age of a file is known without the metadata. An id
+consists of hex digits only, so a damaged manifest can never name a path outside the folder.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def segment_path(folder: PathLike, segment_id: str) -> str:
 
 
 def segment_id_of(name: str) -> str | None:
-    """Returns the segment id in a file name, or None if it is not the name of a segment."""
+    """Returns the segment id in a file name, or None if `name` is not that of a segment."""
     stem = name.removesuffix(SUFFIX)
     return stem if stem != name and is_segment_id(stem) else None

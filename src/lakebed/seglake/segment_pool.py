@@ -1,9 +1,9 @@
 """The open segments of an object store, which writers borrow for exclusive use and give back.
 
-A segment is sealed when it is full, when it was not written to for a while, when too many segments
-are idle, and when the store is closed. `seal_due` seals segments in the caller's thread, and the
-caller must record the rows that it returns in the metadata. Until then the segment's row says OPEN;
-after a crash, recovery seals such a segment again.
+A segment is sealed when it is full, when it was not used for a while, when too many segments are
+idle, or when the store is closed. `seal_due` seals segments in the caller's thread, and the caller
+must record the rows that it returns in the metadata. Until then the state in the segment's row is
+OPEN; after a crash, recovery seals such a segment again.
 
 Invariants:
 - A segment has at most one borrower.
@@ -62,8 +62,8 @@ class SegmentPool:
     def check_room(self, size: int) -> None:
         """Raises `NoSpace` if writing `size` bytes would leave less than `reserve_bytes` free.
 
-        Writers of bodies must call it. Changes of metadata alone do not, so that objects can still
-        be deleted while the disk is nearly full.
+        Must be called before a body is written. It is not called for changes of metadata alone, so
+        that objects can still be deleted while the disk is nearly full.
         """
         with self._reserving:
             self._reserve.check(size)
@@ -89,7 +89,7 @@ class SegmentPool:
         return writer
 
     def give_back(self, writer: SegmentWriter) -> None:
-        """Takes back a segment, which may be full or poisoned or have unsynced records.
+        """Takes back a lent segment, which may be full or poisoned or have unsynced records.
 
         Unsynced records were never acknowledged, so they may be lost.
         """
@@ -106,11 +106,11 @@ class SegmentPool:
             writer.close()
 
     def seal_due(self) -> list[SegmentRow]:
-        """Seals full and idle segments and returns their rows.
+        """Seals the segments that are full or idle for long enough, and returns their rows.
 
         The caller must record the rows in the metadata. If a segment cannot be sealed, no error is
-        raised. After an error that may pass (a full disk, too many open files), a later call tries
-        again; after any other, recovery seals the segment when the store is opened again.
+        raised: after an error that may pass (a full disk, too many open files), a later call tries
+        again; after any other error, recovery seals the segment when the store is opened again.
         """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
@@ -127,7 +127,7 @@ class SegmentPool:
     def due_in_ns(self) -> int | None:
         """Returns the ns until `seal_due` has a segment to seal, or None if no segment is open.
 
-        Lent segments do not count.
+        Segments that are lent do not count.
         """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
@@ -137,8 +137,9 @@ class SegmentPool:
     def close(self) -> list[SegmentRow]:
         """Seals all segments that are not lent, and returns their rows. Idempotent.
 
-        The caller must record the rows in the metadata. Segments that are still lent, or cannot be
-        sealed, are sealed by recovery when the store is opened again.
+        The caller must record the rows in the metadata. Segments without records are removed.
+        Segments that are still lent, or cannot be sealed, are sealed by recovery when the store is
+        opened again.
         """
         with self._mutex:
             self._is_closed = True
@@ -175,7 +176,8 @@ class SegmentPool:
     def _keep(self, now_ns: int, writer: SegmentWriter) -> None:
         """Keeps the segment for the next borrower, or for sealing if it is full.
 
-        The caller must hold the mutex.
+        If too many segments are idle then, the one idle for longest is to be sealed. The caller
+        must hold the mutex.
         """
         if writer.is_full:
             self._to_seal.append((now_ns, writer))

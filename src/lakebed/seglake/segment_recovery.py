@@ -6,15 +6,17 @@ last valid record, but never before the confirmed end, and writes the bytes afte
 again, because they may exist only in the page cache. Then it appends bloom filter, index and
 footer, and syncs the file. An existing footer is not trusted but rebuilt from the records.
 
-- Bad bytes before the confirmed end are damage: they are copied to the quarantine, left in the file
-  and reported. Only a bad segment header is rewritten. The valid records around are indexed.
+- Bad bytes before the confirmed end are damage: they are reported, then copied to the quarantine,
+  and left in the file. Only a bad segment header is rewritten. The valid records before and after
+  them are indexed. If they cannot be copied, the segment stays open, and recovery tries again when
+  the store is opened the next time.
 - Bad bytes after the confirmed end were never acknowledged. If a valid record follows them, they
   are left in the file and logged; otherwise they are cut off.
 - A segment without a row and without a valid record is removed, because nothing refers to it.
 - A segment whose file is missing keeps its row and is reported each time the store is opened,
   because the file may be restored from a backup.
-- A segment that cannot be read or written keeps its row too. All records that are referred to are
-  durable, and recovery tries again when the store is opened the next time.
+- A segment that cannot be read or written keeps its row too. The records that manifests refer to
+  are durable, and recovery tries again when the store is opened the next time.
 
 Recovery can be interrupted at any point; running it again gives the same result.
 """
@@ -43,7 +45,7 @@ class RecoveredSegments(NamedTuple):
 
     rows: list[SegmentRow]  # of newly sealed segments; the caller must record them
     removed: list[str]  # ids of segments that had no row and no valid record
-    damage: list[tuple[str, Damage]]
+    damage: list[tuple[str, Damage]]  # with the id of the damaged segment
 
 
 def recover_segments(
@@ -95,9 +97,9 @@ class _Recovery:
         return self._result
 
     def _check_length(self, row: SegmentRow) -> None:
-        """Reports a sealed segment whose file has the wrong length.
+        """Reports a sealed segment whose file has the wrong length or cannot be opened.
 
-        Does not read the contents, which `lake_check` verifies.
+        Does not read the contents; `lake_check` verifies them.
         """
         try:
             with self._disk.open(segment_path(self._folder, row.segment_id)) as file:
@@ -134,7 +136,9 @@ class _Recovery:
         self._result.removed.append(segment_id)
 
     def _walk(self, segment_id: str, file: File, confirmed_end: int) -> Walk:
-        """Reads the records, and saves and reports damage before the confirmed end."""
+        """Reads the records. Damage before the confirmed end is reported and saved, other damage is
+        only logged. All damage is reported before any of it is saved, because saving may fail.
+        """
         size = file.size()
         contents = walk(file, size=size, confirmed_end=confirmed_end)
         if contents.damage:
@@ -144,7 +148,6 @@ class _Recovery:
             )
         for damage in contents.damage:
             if damage.offset < confirmed_end:
-                self._save(segment_id, file, damage)
                 self._note(segment_id, damage)
             else:
                 _log.info(
@@ -153,6 +156,9 @@ class _Recovery:
                     damage.offset,
                     damage.why,
                 )
+        for damage in contents.damage:
+            if damage.offset < confirmed_end:
+                self._save(segment_id, file, damage)
         return contents
 
     def _write_seal(

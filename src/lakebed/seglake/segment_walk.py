@@ -1,14 +1,14 @@
-"""Reads a segment record by record and checks every hash, for recovery and verification.
+"""Reads a segment record by record and checks every hash, for recovery.
 
 The walk needs no footer and no index. Bytes before `confirmed_end` are known to have been durable,
 so anything there that is not a valid record is damage. After `confirmed_end` a bad record is damage
 only if a valid record follows it; otherwise it is an unfinished write at the time of a crash (a
 torn tail), and the walk ends.
 
-Records have no magic number to search for. After a bad record, the walk looks for a valid record by
-following up to eight length fields, at `known_offsets`, and at `confirmed_end`. It continues at the
-first valid record that it finds. Records in between may be missed, but not those that manifests
-refer to, because they are in `known_offsets`.
+Records have no magic number to search for. After a bad record, the walk looks for a valid record in
+three ways: by following up to eight length fields, at `known_offsets`, and at `confirmed_end`. It
+continues at the first valid record that it finds. Valid records before that are missed, but none
+that a manifest refers to, if the caller passes the offsets of these as `known_offsets`.
 
 Memory is bounded by the result, and one record or a window of 1 MiB of the file.
 """
@@ -47,8 +47,8 @@ class Walk(NamedTuple):
     """The records and the damage that were found in a segment."""
 
     entries: list[tuple[IndexEntry, int]]  # valid records, with the length of their data
-    end: int  # after the last valid record and after all damage; never truncate before it
-    torn: bool  # whether bytes other than zeros follow after `end`
+    end: int  # after the last valid record and all damage; the file must keep all bytes before it
+    torn: bool  # whether any byte after `end` is not zero
     damage: list[Damage]
 
 
@@ -111,7 +111,8 @@ class _Walker:
     def _after_header(self) -> int:
         """Checks the segment's header and returns the offset after it.
 
-        Returns 0 if the header is invalid and there is no sign of records after it.
+        Returns 0 if the header is invalid and nothing shows that records follow it: neither a
+        confirmed end nor a valid record.
         """
         header = self._read(0, SEGMENT_HEADER.size)
         if len(header) == SEGMENT_HEADER.size:
@@ -129,7 +130,7 @@ class _Walker:
         return SEGMENT_HEADER.size
 
     def _is_followed(self) -> bool:
-        """Whether a valid record follows after an invalid segment header."""
+        """Whether there is a valid record after the header, or at one of the known offsets."""
         starts = [SEGMENT_HEADER.size, *self._starts]
         return any(not self._record(start).why for start in starts if 0 < start < self._size)
 

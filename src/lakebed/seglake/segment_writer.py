@@ -3,7 +3,7 @@
 Invariants:
 - Every byte before `durable_end` is durable, and so is the file's directory entry.
 - If the disk is full, a partial write is undone, and the segment stays usable. It also stays usable
-  if a write or sync is refused because too many files are open.
+  if a write or sync is refused because too many files are open and nothing was written.
 - Any other failure poisons the segment: nothing more is written to it. Its durable records stay
   readable, and recovery seals it when the store is opened again.
 - After `withdraw` nothing more is written, because another process may open the store and seal the
@@ -30,8 +30,8 @@ from lakebed.seglake.segment_file import record_header, seal_block, segment_head
 from lakebed.seglake.segment_folder import Entry
 from lakebed.seglake.segment_id import created_ms_of
 
-# The maximum number of records in a segment. It is limited because the writer holds the index in
-# memory and builds the bloom filter from all of it when it seals the segment.
+# The number of records with which a segment counts as full. It is limited because the writer holds
+# the index in memory, and builds the bloom filter from all of it when it seals the segment.
 RECORDS_MAX = 1 << 18
 _INDEX_BYTES_MAX = RECORDS_MAX * INDEX_ENTRY.size
 
@@ -40,7 +40,10 @@ Record = tuple[bytes, Buffer]
 
 
 class SegmentWriter:
-    """Writes one open segment. Only the thread that borrowed it from a `SegmentPool` may use it."""
+    """Writes one open segment. Not thread-safe, except for `withdraw`.
+
+    It is used by its current borrower, or by the `SegmentPool` while it is not lent.
+    """
 
     def __init__(
         self,

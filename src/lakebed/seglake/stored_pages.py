@@ -2,7 +2,7 @@
 
 A page starts after the last entry of the previous page, whether or not that entry still exists. So
 a version that exists during the whole listing is listed exactly once, even if others are added or
-removed between pages. The cost of a page depends only on the number of its entries.
+removed between pages. The cost of a page does not depend on the size of the bucket.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakebed.seglake.stored_rows import (
 from lakebed.seglake.versions import require_bucket
 
 MANIFEST_BYTES = 8 * MIB  # a page ends when its manifests reach this size
-UPLOADS_MAX = 1000  # uploads read for one page; most have parts
+UPLOADS_MAX = 1000  # maximum number of uploads read for one page of parts
 
 
 class KeyRange(NamedTuple):
@@ -67,7 +67,8 @@ class StoredObjects:
         listed version; the page then starts with the older versions of that key. With
         `only_current`, the page has only the newest version of each key, and no delete markers.
         With `manifests`, each version has its manifest and the state of its manifest file; the page
-        then ends at `max_versions` or at about 8 MiB of manifests.
+        then ends at `max_versions` versions or at about 8 MiB of manifests. A page of 0 versions is
+        always the last page.
         """
         last = None
         if hlc is not None and after.startswith(prefix):
@@ -75,6 +76,8 @@ class StoredObjects:
         list_page = current_after if only_current else versions_after
         with self._metadata.snapshot() as reader:
             require_bucket(reader, bucket)
+            if max_versions <= 0:
+                return StoredVersions([], has_more=False)
             keys = KeyRange(bucket, *key_range_after(prefix, after))
             page = list_page(reader, keys, last, count_max=max_versions + 1)
             listed = page[:max_versions]
@@ -96,9 +99,9 @@ class StoredObjects:
     ) -> PartPage:
         """Returns a page of the parts of uploads in progress.
 
-        It lists the parts of the uploads whose keys have `prefix` and come after `after`. To
-        continue within the uploads to the key `after`, pass the upload id and the number (`part`)
-        of the last listed part; the page then starts with the next part of that upload.
+        These are the uploads whose keys have `prefix` and come after `after`. To continue within
+        the uploads to the key `after`, pass the upload id and the number (`part`) of the last
+        listed part; the page then starts with the next part of that upload.
         """
         last = None
         if upload_id is not None and after.startswith(prefix):
@@ -120,7 +123,7 @@ class StoredObjects:
 def _with_manifests(reader: Reader, listed: Iterable[ListedVersion]) -> list[StoredVersion]:
     """Returns the first versions of `listed` with their manifests.
 
-    Stops after the version with which the manifests have `MANIFEST_BYTES` or more in total.
+    The last one is that with which the manifests reach `MANIFEST_BYTES` in total.
     """
     versions: list[StoredVersion] = []
     size = 0
@@ -177,11 +180,15 @@ def parts_after(
     count_max: int,
     uploads_max: int = UPLOADS_MAX,
 ) -> PartPage:
-    """Returns a page of parts in order of key, upload and number, after `last` if given.
+    """Returns a page of up to `count_max` parts in order of key, upload and number.
 
-    Reads at most `uploads_max` uploads, so a page may be empty although more pages follow.
+    The page starts after `last` if it is given. Reads the parts of at most `uploads_max` further
+    uploads, so a page may be empty although more pages follow. A page of 0 parts is always the last
+    page.
     """
     parts: list[ListedPart] = []
+    if count_max <= 0:
+        return PartPage(parts, None)
     upload_count, upload_count_max = 0, uploads_max + (last is not None)
     for place in islice(_uploads_after(reader, keys, last), upload_count_max):
         upload_count += 1

@@ -42,7 +42,7 @@ class StoredVersions:
 
 @dataclass(frozen=True, slots=True)
 class PartPlace:
-    """The position of a part in the listing. Number 0 means before the upload's first part."""
+    """The position of a part in the listing. Number 0 is the position before the first part."""
 
     key: str
     upload_id: str
@@ -65,7 +65,7 @@ class PartPage:
     """
 
     parts: list[ListedPart]
-    next: PartPlace | None  # where the next page starts; None on the last page
+    next: PartPlace | None  # the position after which the next page starts; None on the last page
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,7 +76,7 @@ class SampledKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """Up to a few hundred sampled keys in order. A key is repeated for each sampled version."""
+    """Up to a few hundred sampled keys, sorted. A key is repeated for each sampled version."""
 
     keys: list[SampledKey]
-    row_count: int  # estimated, in the whole store: versions, or current objects if only those
+    row_count: int  # estimated number of versions (or of current objects) in the whole store

@@ -3,7 +3,7 @@
 It also removes the manifest files of removed versions. Requests do not wait for this work, except
 that the last step of a checkpoint briefly blocks changes. Acknowledged data does not depend on it:
 work that a crash prevented is done after the store is opened again. Requests take precedence: files
-are written in batches while nothing is being committed, or when they were postponed for too long,
+are written in batches while nothing is being committed, or after they were postponed for too long,
 and more slowly while reads are running.
 """
 
@@ -50,7 +50,7 @@ class Upkeep:
         reads: Callable[[], int],
         runner: Runner,
     ) -> None:
-        """`reads` returns the number of reads so far, by which running reads are detected."""
+        """`reads` returns the number of reads so far; reads are running while it grows."""
         self._database = database
         self._segments = segments
         self._files = files
@@ -63,8 +63,8 @@ class Upkeep:
     def step(self) -> int | None:
         """Does the work that is due, and returns the ns until the next step.
 
-        0 means that more work is due now. Raises an error if the work fails, except `Busy` and
-        `Closed`; a later step tries again.
+        0 means that more work is due now. If the work fails, raises the error, except `Busy` and
+        `Closed`, and a later step tries again.
         """
         try:
             self._seal()
@@ -85,7 +85,10 @@ class Upkeep:
         return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
 
     def finish(self) -> None:
-        """Does all pending work. Called when the store is closed, after the last write."""
+        """Closes the pool of segments and does all pending work.
+
+        Called when the store is closed, after the last write.
+        """
         record(self._database, self._segments.close())
         while pending := self._pending(FILES_AT_ONCE):
             _require(self._database.write([self._carry_out(pending)]))
@@ -126,7 +129,7 @@ class Upkeep:
 
 
 def record(database: Database, rows: Sequence[SegmentRow]) -> None:
-    """Records segments in the metadata, in a separate transaction."""
+    """Records segments in the metadata, in a transaction of its own."""
     if rows:
         _require(database.write([lambda writer: put_segments(writer, rows)]))
 

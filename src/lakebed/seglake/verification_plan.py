@@ -1,8 +1,8 @@
 """Splits the verification of an object store into pieces.
 
 The pieces can be checked in any order, and on any machine that can read the store. Planning reads
-only rows of the metadata and names of segment files. A piece of the objects is a range of keys, so
-it stays valid while the store is being written to: versions that are added to the range are checked
+only rows of the metadata and names of segment files. Versions are checked by ranges of keys, so a
+plan stays valid while the store is being written to: versions that are added to a range are checked
 too, and removed versions are not reported as missing.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from lakebed.base.errors import DataError
+from lakebed.base.errors import DataError, DiskError
 from lakebed.base.units import KIB, MIB
 from lakebed.seglake.file_checks import recorded_segments
 from lakebed.seglake.listing import list_uploads, list_versions
@@ -44,8 +44,8 @@ class SegmentsPiece(NamedTuple):
 class VersionsPiece(NamedTuple):
     """A piece of the check: all versions of a bucket's keys in a range.
 
-    The keys have `prefix`, come after `after`, and end with `last`, or with the last key if that is
-    None.
+    The range has the keys with `prefix` that come after `after`, up to and including `last`; if
+    `last` is None, it has no end.
     """
 
     bucket: str
@@ -53,7 +53,7 @@ class VersionsPiece(NamedTuple):
     after: str = ""
     last: str | None = None
     apart: tuple[str, ...] = ()  # ids of versions whose chunks are checked as separate pieces
-    size: int = 0
+    size: int = 0  # bytes of the other versions, if known
 
 
 class ChunksPiece(NamedTuple):
@@ -73,7 +73,7 @@ class UploadPiece(NamedTuple):
     """A piece of the check: all parts of a multipart upload in progress."""
 
     row: UploadRow
-    size: int = 0
+    size: int = 0  # bytes of the parts
 
 
 LakePiece = Whole | SegmentsPiece | VersionsPiece | ChunksPiece | UploadPiece
@@ -88,7 +88,10 @@ class LakePlan(NamedTuple):
 
 
 def size_of(piece: LakePiece) -> int:
-    """Estimates how many bytes the check of a piece reads."""
+    """Estimates how many bytes the check of a piece reads.
+
+    The estimate for the versions of a bucket is 0 if the plan was made without `bytes_max`.
+    """
     if isinstance(piece, Whole):
         return MIB
     if isinstance(piece, SegmentsPiece):
@@ -103,9 +106,9 @@ def plan_lake(
 ) -> LakePlan:
     """Plans the check of the whole store, one bucket, or the keys of a bucket with a prefix.
 
-    With `bytes_max`, the versions are divided into pieces, and the check of each reads about that
-    many bytes. Without it, the versions of a bucket are one piece, and planning does not read their
-    rows. Raises `NoSuchBucket` if the bucket does not exist.
+    With `bytes_max`, the versions are divided into pieces, and the check of each piece reads about
+    that many bytes. Without it, the versions of a bucket are one piece, and planning does not read
+    their rows. Raises `NoSuchBucket` if the bucket does not exist.
     """
     if bucket is not None:
         with lake.metadata.snapshot() as reader:
@@ -114,22 +117,28 @@ def plan_lake(
     notes: list[str] = []
     problems: list[Problem] = []
     try:
-        for piece in _listed(lake, bucket, prefix, bytes_max, notes):
+        for piece in _listed(lake, bucket, prefix, bytes_max, problems, notes):
             pieces.append(piece)  # pieces listed before an error are kept
-    except DataError as error:  # the database is damaged: nothing more can be read from it
+    except (DataError, DiskError) as error:  # the database is damaged or cannot be read
         problems.append(Problem(kind=Kind.METADATA, why=str(error), path=lake.metadata.path))
     return LakePlan(tuple(pieces), tuple(problems), tuple(notes))
 
 
 def _listed(
-    lake: ReadOnlyLake, bucket: str | None, prefix: str, bytes_max: int | None, notes: list[str]
+    lake: ReadOnlyLake,
+    bucket: str | None,
+    prefix: str,
+    bytes_max: int | None,
+    problems: list[Problem],
+    notes: list[str],
 ) -> Iterator[LakePiece]:
     if bucket is not None:
         yield from _of_bucket(lake, bucket, prefix, bytes_max)
         return
     yield Whole.METADATA
     yield Whole.SECRETS
-    rows, segment_notes = recorded_segments(lake)
+    rows, segment_problems, segment_notes = recorded_segments(lake)
+    problems += segment_problems
     notes += segment_notes
     for start in range(0, len(rows), _SEGMENTS_OF_A_PIECE):
         yield SegmentsPiece(tuple(rows[start : start + _SEGMENTS_OF_A_PIECE]))

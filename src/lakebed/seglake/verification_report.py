@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import groupby
 from typing import NamedTuple
 
 
@@ -13,8 +12,8 @@ class Kind(Enum):
     """The part of the store that a problem is in."""
 
     OBJECT = "object"  # bytes of a version or a part are lost
-    METADATA = "metadata"  # the SQLite file is damaged, or rows contradict each other
-    SEGMENT = "segment"
+    METADATA = "metadata"  # the SQLite file is damaged or unreadable, or rows contradict each other
+    SEGMENT = "segment"  # a segment file or their folder is damaged; its records may be intact
     MANIFEST_FILE = "manifest file"  # objects are intact; only rebuilt metadata would be wrong
     SECRET_KEY = "secret key"  # noqa: S105 - `secret.key`: access keys cannot be used without it
 
@@ -33,7 +32,7 @@ class Problem:
     path: str | None = None
 
     def __str__(self) -> str:
-        """Formats the problem as `object photos/city.jpg, version 0123…: …`."""
+        """Returns text such as `object photos/city.jpg, version 0123…: …`: kind, place, problem."""
         subject = ""
         if self.key is not None:
             subject = f"{self.bucket}/{self.key}"
@@ -73,13 +72,14 @@ class Report:
 
 
 class VersionPart(NamedTuple):
-    """The result for some chunks of a version that is checked in several pieces."""
+    """The result for one piece of a version whose chunks are checked in several pieces."""
 
     about: Problem  # names the version; has no description
     is_marked: bool  # whether the version is marked as damaged
-    chunks: int
-    damaged: int
-    first: str  # the problem of the first damaged chunk
+    chunks: int  # the number of chunks that were checked
+    damaged: int  # the number of damaged chunks among them
+    first: str  # the problem of the first damaged chunk, or ""
+    version_chunks: int  # the number of chunks of the whole version
 
 
 @dataclass(kw_only=True)
@@ -93,17 +93,20 @@ class Finding:
 def join(
     findings: Iterable[Finding], *, problems: Iterable[Problem], notes: Iterable[str]
 ) -> Report:
-    """Merges findings into one report, and removes duplicate problems.
+    """Merges findings, `problems` and `notes` into one report, and removes duplicate problems.
 
-    The findings must be in the order of their pieces in the plan.
+    The findings must be in the order of their pieces in the plan. Findings may be missing.
     """
     whole = Report(notes=list(notes))
-    for part, group in groupby(findings, key=lambda finding: finding.part and finding.part.about):
-        members = list(group)
-        for finding in members:
-            _add(whole, finding.report)
-        if part is not None:
-            _add_version(whole, [finding.part for finding in members if finding.part is not None])
+    findings = list(findings)
+    parts: dict[Problem, list[VersionPart]] = {}
+    for finding in findings:
+        if finding.part is not None:
+            parts.setdefault(finding.part.about, []).append(finding.part)
+    for finding in findings:
+        _add(whole, finding.report)
+        if finding.part is not None and finding.part.about in parts:
+            _add_version(whole, parts.pop(finding.part.about))
     whole.problems = list(dict.fromkeys([*whole.problems, *problems]))
     return whole
 
@@ -127,11 +130,14 @@ def _add(whole: Report, report: Report) -> None:
 
 
 def _add_version(whole: Report, parts: list[VersionPart]) -> None:
+    """Adds the result for one version. Parts may be missing: a piece that was not checked has none.
+
+    The version is intact only if all its chunks were checked.
+    """
     damaged = sum(part.damaged for part in parts)
-    about = parts[0].about
+    about, count = parts[0].about, parts[0].version_chunks
     if damaged:
         first = next(part.first for part in parts if part.damaged)
-        why = damage_text(damaged, first, count=sum(part.chunks for part in parts))
-        whole.problems.append(replace(about, why=why))
-    elif all(part.is_marked for part in parts):
+        whole.problems.append(replace(about, why=damage_text(damaged, first, count=count)))
+    elif all(part.is_marked for part in parts) and sum(part.chunks for part in parts) == count:
         whole.add_whole(about)

@@ -7,8 +7,8 @@
 The rules run inside the transaction that makes the change, so conditions see the current state.
 Every write gets a timestamp of the hybrid clock, which orders the writes, and an entry in the
 operation log. A delete that removes a version has an entry too; the removal of a null version that
-a write replaces has none. Last-Modified is wall clock time, so if the clock is wrong for a while,
-only the Last-Modified of objects written during that time is wrong.
+a write replaces has none. Last-Modified is wall clock time, so objects that are written while the
+clock is wrong have a wrong Last-Modified, but objects that are written later do not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # operations in th
 
 
 class NewVersion(NamedTuple):
-    """The contents of a version to be stored; its version id is assigned in the transaction."""
+    """The contents of a version to be stored. The transaction assigns the version id."""
 
     size: int
     etag: str
@@ -55,7 +55,7 @@ class NewVersion(NamedTuple):
 
 
 class PlannedPut(NamedTuple):
-    """A put without a condition, whose result therefore does not depend on the current object."""
+    """A put without a condition, so that it succeeds whatever the current object is."""
 
     bucket: str
     key: str
@@ -128,7 +128,8 @@ class VersionRules:
     ) -> Deleted:
         """Removes one version permanently. If it was current, the next older becomes current.
 
-        Removing a version that does not exist succeeds.
+        Removing a version that does not exist succeeds. `condition` is about the current object,
+        not about the version to remove.
         """
         is_versioned = require_bucket(writer, bucket).versioning is not Versioning.DISABLED
         current = writer.current(bucket, key)
@@ -278,7 +279,8 @@ def row_of(manifest: Manifest) -> VersionRow:
 def info_of(manifest: Manifest, *, is_latest: bool, state: State | None = None) -> ObjectInfo:
     """Returns the metadata of a version from its manifest.
 
-    `state` is that of the version's row, which may have changed after the manifest was written.
+    `state` is that of the version's row, which may have changed after the manifest was written; if
+    it is None, the state in the manifest is used.
     """
     return ObjectInfo(
         bucket=manifest.bucket,

@@ -1,5 +1,5 @@
-"""Runs seeds, in one or several processes, until one breaks a promise, all were run, or the time
-is over.
+"""Runs seeds, in one or several processes, until a seed breaks a promise, all seeds were run, or
+the time is over.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def run_seeds(
 
     Results are counted in the order of the seeds, so `failed` is the result of the lowest seed that
     broke a promise, whatever `job_count`, the number of processes, is. `on_seed` is called after
-    each seed that broke none. A `seed_count` or `seconds_max` of None means no limit; the time is
-    checked after each seed.
+    each seed that broke no promise. A `seed_count` or `seconds_max` of None means no limit; the
+    time is checked after each seed.
     """
     campaign = Campaign()
     started_ns = clock.monotonic_ns()

@@ -47,7 +47,9 @@ def _buckets(context: Context) -> Answer:
 
 
 def _open_groups(context: Context) -> Answer:
-    """Opens every group in the model, and checks that it still exists and has its dead letters."""
+    """Opens every group in the model whose topic exists, and checks that the group still exists and
+    has its dead letters.
+    """
     for key, model in sorted(context.model.groups.items()):
         if model.maybe_deleted and key[0] in context.model.topics:
             topic, _ = topics.open_topic(context, key[0])
@@ -72,7 +74,7 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 
 def note_opening(context: Context) -> None:
-    """Records in the model of every group that no call is in progress; the store is opened next."""
+    """Records, before the store is opened, that no call on a group is in progress."""
     for group in context.model.groups.values():
         for part in group.partitions:
             part.in_flight = 0
@@ -123,7 +125,9 @@ def check_quiet(context: Context) -> None:
 
 
 def check_rest(context: Context) -> None:
-    """Checks background failures, archives, leftover files and damage reports after quiet time."""
+    """Checks background failures, Tier 2, archives, leftover files and damage reports. Called after
+    quiet time.
+    """
     store = context.store
     if not context.is_any_damaged and context.machine.settings["manifest"]:
         failures = [f"{failed.kind} {failed.name}: {failed.error}" for failed in store.failures()]
@@ -141,7 +145,10 @@ def check_rest(context: Context) -> None:
 
 
 def _check_producers(context: Context) -> None:
-    """Checks that topics have forgotten producers that were idle for longer than `producer_ms`."""
+    """Checks, after quiet time, that topics have forgotten producers idle for `producer_ms`.
+
+    Leaves out topics whose `producer_ms` is longer than the quiet time, and damaged topics.
+    """
     for name in sorted(context.model.topics):
         topic, model = topics.open_topic(context, name)
         if topic.config.producer_ms > QUIET_MS or model.is_damaged:
@@ -153,7 +160,10 @@ def _check_producers(context: Context) -> None:
 
 
 def _check_tier2(context: Context) -> None:
-    """Checks that Tier 2 has no objects of segments that their log has removed."""
+    """Checks that Tier 2 has no objects of segments that were removed from their log.
+
+    Checks nothing if data was damaged or the manifest log is off.
+    """
     if context.is_any_damaged or not context.machine.settings["manifest"]:
         return
     try:
@@ -170,7 +180,9 @@ def _check_tier2(context: Context) -> None:
 
 
 def _check_leftovers(context: Context) -> None:
-    """Checks that no temporary files are left, and at most `PINS_MAX` pin files."""
+    """Checks that at most `PINS_MAX` pin files are left, and, if the disk never had a fault and
+    nothing was damaged, no temporary files.
+    """
     paths = context.machine.world.disk.file_paths()
     left = [path for path in paths if path.endswith(TEMPORARY_SUFFIX)]
     may = context.has_ever_troubled or context.is_any_damaged
@@ -184,8 +196,8 @@ def _check_leftovers(context: Context) -> None:
 
 
 def _check_damage(context: Context) -> None:
-    """Checks that verification still reports every damaged topic until the damage is
-    acknowledged.
+    """Checks that verification still reports every damaged topic, unless a loss was acknowledged in
+    this run.
     """
     damaged = {
         model.name
@@ -212,9 +224,10 @@ def check_end(context: Context) -> None:
 
 
 def drain(context: Context, topic_name: str, name: str) -> None:
-    """Leases and acks every remaining message of a group, and checks that none is unaccounted for.
+    """Leases and acks all remaining messages of a group. Then checks that every message of the
+    topic is settled or a dead letter.
 
-    Every message must then be settled or a dead letter.
+    Does nothing if the group or its topic is damaged.
     """
     if context.model.groups[topic_name, name].is_damaged:
         return
@@ -255,7 +268,10 @@ def drain(context: Context, topic_name: str, name: str) -> None:
 
 
 def note_closed(context: Context) -> None:
-    """Records in the model that closing the store synced all data, unless the disk had failed."""
+    """Records in the model that closing the store synced all data.
+
+    If the disk had a fault, records a crash of the process instead.
+    """
     if context.is_troubled:
         note_crash(context, Crash.KILL)
         return
@@ -271,8 +287,10 @@ def note_closed(context: Context) -> None:
 
 
 def close_store(context: Context) -> None:
-    """Closes the store cleanly, and records that all appended data is durable, unless closing fails
-    or the disk has failed before.
+    """Closes the store cleanly, and records in the model that all records of open logs are durable,
+    unless the disk had a fault.
+
+    Raises a `Violation` if closing fails although the disk had no fault.
     """
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
@@ -299,7 +317,10 @@ def close_store(context: Context) -> None:
 
 
 def check_descriptors(context: Context) -> None:
-    """Checks that the store, after it was closed, has left no files open."""
+    """Checks that the closed store has left no files open, except those of the metadata database.
+
+    Checks nothing if the disk had a fault.
+    """
     opened = context.machine.world.disk.open_paths
     left = sorted(path for path, count in opened.items() if count > 0 and "/meta.db" not in path)
     if not context.is_troubled:
@@ -309,9 +330,9 @@ def check_descriptors(context: Context) -> None:
 
 
 def note_crash(context: Context, crash: Crash) -> None:
-    """Records a crash in the model: after it, calls in progress are in doubt.
+    """Records a crash in the model: no call is in progress any more.
 
-    After a power cut, or if the disk had failed, unsynced writes are in doubt, too.
+    After a power cut, or if the disk had a fault, unsynced changes are in doubt.
     """
     context.parts.pop("busy", None)
     # A power cut may keep any part of the unsynced bytes: bytes after a gap look like damage.

@@ -43,7 +43,10 @@ RETRY_S = 5.0
 
 
 class _Service(Service):
-    """Runs work in the calling thread that a real server passes to other threads or awaits."""
+    """A service that runs all work immediately, in the calling thread.
+
+    A real server passes such work to other threads, or awaits it.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, _NO_THREADS, clock=store.runner.clock)
@@ -84,7 +87,7 @@ class Wire:
 
     @property
     def lost_count(self) -> int:
-        """The number of the calling client's next responses that are dropped."""
+        """How many of the next responses to the calling client are dropped."""
         return self._lost_count.get()
 
     @lost_count.setter
@@ -155,7 +158,7 @@ class _Connection(Connection):
         return True
 
     def cut(self) -> None:
-        """Does nothing: no request is in progress when this is called."""
+        """Does nothing, because no request is in progress when this is called."""
 
     def stop_sending(self) -> None:
         """Does nothing, like `cut`."""
@@ -186,8 +189,8 @@ class WireStore(RemoteStore):
 
 
 def finished(work: Awaitable[Result]) -> Result:
-    """Runs a coroutine that never suspends, and returns its result. Raises `Closed` if it
-    suspends.
+    """Runs a coroutine that must not suspend, and returns its result. Raises `Closed` if the
+    coroutine suspends.
     """
     stepped: Any = work.__await__()
     try:

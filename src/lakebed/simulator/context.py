@@ -32,7 +32,9 @@ from lakebed.store.bucket import Bucket
 from lakebed.store.store import Store
 
 _ALWAYS_ALLOWED = (Busy, Closed, NotFound, Unreachable, Cancelled, ConditionConflict)
-"""Errors that another client, closing, retention or the wire can cause at any time."""
+"""Errors that can occur at any time: because of another client, retention, or a log, topic or
+connection that was closed.
+"""
 
 
 class Outcome(Enum):
@@ -49,7 +51,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """A kind of client call: how to draw its arguments, and how to execute and check it."""
+    """A kind of call to the store: how to draw its arguments, and how to execute and check it."""
 
     name: str
     weight: float
@@ -78,7 +80,7 @@ class Context:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.model = Model()
-        self.is_troubled = False  # the disk has failed since the store was opened
+        self.is_troubled = False  # a disk fault since the store was opened may make calls fail
         self.has_ever_troubled = False
         self.may_have_gaps = False  # a power cut may have left gaps that look like damage
         self.is_poisoned = False  # some files may refuse writes until they are opened again
@@ -99,8 +101,8 @@ class Context:
         return self.machine.store
 
     def surface(self, step: Step) -> Any:
-        """Returns what the step's client calls: the store itself, or a remote store over the HTTP
-        API.
+        """Returns what the step's client calls: the store itself, or a `WireStore`, which calls it
+        over the HTTP API.
         """
         lost_count = step.arguments.get("wire")
         if lost_count is None:
@@ -116,8 +118,8 @@ class Context:
     def group_surface(self, step: Step, group: Any) -> Any:
         """Returns the group as the step's client sees it: `group` itself, or a remote group.
 
-        A client keeps using its remote group, even after the store was reopened or the group was
-        deleted.
+        A client keeps using its remote group until a crash, even after the store was reopened or
+        the group was deleted.
         """
         if step.arguments.get("wire") is None:
             return group
@@ -134,7 +136,7 @@ class Context:
         return kept[key]
 
     def open_bucket(self, name: str) -> Bucket:
-        """Returns a handle on the bucket without creating it. The bucket need not exist."""
+        """Returns a handle on the bucket, which need not exist. Does not create the bucket."""
         return Bucket(self.store.lake, name)
 
     def bucket_surface(self, _step: Step, name: str) -> Any:
@@ -143,7 +145,9 @@ class Context:
 
     @property
     def only_reads_fail(self) -> bool:
-        """Whether no fault of the disk makes writes fail now, or has made files refuse writes."""
+        """Whether writes work: no disk fault makes writes fail now, and no file refuses writes
+        because of an earlier fault.
+        """
         return not self.is_poisoned and self.active_faults <= {"disk.unreadable", "disk.slow"}
 
     @property
@@ -164,9 +168,9 @@ class Context:
         """Returns the answer for a failed call. Raises a `Violation` if nothing explains the error.
 
         Damaged data (`is_damaged`) and faults of the disk explain any error. A `DataError` or an
-        `OutcomeUnknown` always needs such an explanation. Other errors do not need one if they can
-        occur at any time (`_ALWAYS_ALLOWED`), if their class is in `expected`, or if they are
-        `BadConfig` and the manifest log is off.
+        `OutcomeUnknown` always needs such an explanation. Other errors need none if they can occur
+        at any time (`_ALWAYS_ALLOWED`), if their class is in `expected`, or if they are `BadConfig`
+        and the manifest log is off.
         """
         words = f"{what}: {type(error).__name__}"
         if isinstance(error, OutcomeUnknown):
@@ -194,7 +198,7 @@ class NotOpen(Exception):
 
 
 def pick(items: list[Any], number: int) -> Any:
-    """Returns an item of a list that is not empty; any number is a valid index."""
+    """Returns the item at index `number` modulo the length of the list, which must not be empty."""
     return items[number % len(items)]
 
 

@@ -55,6 +55,7 @@ def plant(context: Context, step: Step) -> Answer:
     # What background work has not written yet cannot be missed by verification.
     context.machine.world.runner.sleep_ns(_SETTLE_NS)
     try:
+        _, earlier = upkeep.verify(context)
         what = planters[target](context, step)
     except LakebedError as error:
         return context.refused(error, f"damage a {target}", is_damaged=context.is_any_damaged)
@@ -64,7 +65,8 @@ def plant(context: Context, step: Step) -> Answer:
         _, found = upkeep.verify(context)
     except LakebedError as error:
         return context.refused(error, f"{what}; verify", is_damaged=True)
-    hits = [line for line in found if target in line.split(":")[0] or "damage on record" in line]
+    new = [line for line in found if line not in earlier]
+    hits = [line for line in new if target in line.split(":")[0] or "damage on record" in line]
     require(bool(hits), Promise.DAMAGE_FOUND, f"{what}; verification does not find the damage")
     return Answer(Outcome.OK, f"{what}; verification finds the damage")
 
@@ -152,8 +154,8 @@ def _sealed_message(
 
 
 def _damage_object(context: Context, step: Step) -> str | None:
-    """Damages the stored bytes of an object, which its copies share. Returns what was done, or
-    None if there is nothing to damage.
+    """Damages the stored bytes of an object, which copies of the object share. Returns what was
+    done, or None if there is nothing to damage.
     """
     disk = context.machine.world.disk
     segments = sorted(p for p in disk.file_paths() if p.startswith(f"{ROOT}/objects/segments/"))
@@ -176,9 +178,10 @@ def _damage_object(context: Context, step: Step) -> str | None:
 
 
 def _apply_to_object(context: Context, step: Step, path: str, position: int, _name: str) -> str:
-    """Damages the file, and marks every object as damaged that has bytes in the damaged part.
+    """Damages the file, and marks every object as damaged that may have bytes in the damaged part.
 
-    A flipped bit affects one chunk; truncating or removing a file affects everything in it.
+    A flipped bit affects one chunk. If the file is truncated or removed, every object with bytes in
+    the file is marked.
     """
     before = context.machine.world.disk.content_of(path)
     words = _apply(context, step, path, position)
@@ -227,7 +230,7 @@ def _damage_group(context: Context, step: Step) -> str | None:
 
 
 class Vanish(BaseException):
-    """Asks the run to close the store and to open it once with a file missing."""
+    """Asks the run to close the store, and to open it once while a file is missing."""
 
     def __init__(self, step: Step) -> None:
         super().__init__("vanish")
@@ -272,7 +275,7 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
 def _whole_deltas(context: Context) -> list[str]:
     """Returns the paths of the delta logs of groups that are not damaged and have a snapshot.
 
-    A group that has none, and loses its delta log, looks like a new group.
+    A group that has no snapshot and loses its delta log would look like a new group.
     """
     return [
         GroupPaths(ROOT, name).delta
@@ -306,7 +309,9 @@ def poke(context: Context, path: str) -> None:
 
 
 def _poke_group(context: Context, path: str) -> None:
-    """Checks that verification finds the missing delta log, and opening the group records it."""
+    """Checks that verification finds the missing delta log, and that opening the group records the
+    loss.
+    """
     name = decode_stem(path.rpartition("/")[2].removesuffix(".delta"))
     assert name is not None, "the names of the simulator's groups are short"
     model = context.model.groups[name.topic, name.group]
@@ -329,7 +334,7 @@ def _poke_group(context: Context, path: str) -> None:
 
 
 def _poke_buckets(context: Context) -> None:
-    """Checks that a store whose metadata is missing does not report its buckets as empty."""
+    """Checks that a store whose metadata is missing does not report buckets as empty or missing."""
     for name, bucket in sorted(context.model.buckets.items()):
         has_objects = any(None not in model.current() for model in bucket.keys.values())
         if bucket.maybe_gone or not has_objects:
@@ -347,7 +352,10 @@ def _poke_buckets(context: Context) -> None:
 
 
 def put_back(context: Context, path: str, content: bytes) -> None:
-    """Restores a file that `take_away` removed, unless it is a group's that was made anew."""
+    """Restores a file that `take_away` removed.
+
+    Does nothing if the file is the delta log of a group, and the store has created a new one.
+    """
     if path.endswith(".delta") and context.machine.world.disk.exists(path):
         return
     context.machine.world.disk.place(path, content)

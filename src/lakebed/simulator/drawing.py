@@ -1,8 +1,8 @@
 """Draws a plan from a seed: settings, weights, and steps with their arguments.
 
 The weights of operations and faults also come from the seed: one run has many crashes, another has
-none, a third mostly leases messages. A run without faults is as useful as one with many, because in
-it no call may fail.
+none, a third mostly leases messages. A run without faults is as useful as a run with many, because
+no call may fail in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ LASTING = (
     "disk.slow",
     "disk.unreadable",
 )
-"""Faults that the plan ends after some steps, because little else would succeed otherwise."""
+"""Faults that last until the plan ends them. It does so after some steps, because few calls succeed
+until then.
+"""
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)
 _STORM_FACTORS = (1.0, 2.0, 10.0)
@@ -65,8 +67,8 @@ def _draw_first(random: Random, number: int) -> Step:
 
 
 def _weights(random: Random) -> tuple[list[str], list[float]]:
-    """Draws how often each operation and fault occurs: a factor per engine and one per
-    operation.
+    """Draws a weight for each operation and fault, which decides how often it occurs. Returns the
+    names and the weights.
     """
     engines: dict[str, float] = {}
     weights: dict[str, float] = {}

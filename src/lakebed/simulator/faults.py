@@ -1,6 +1,6 @@
 """The faults by name: crashes, disk faults and the step that ends them, clock steps, and damage.
 
-Two of them are no faults: the passing of time, and closing and reopening the store.
+Two entries are not faults: the passing of time, and closing and reopening the store.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FAILING = (
 CRASHED_AFTER = ("rename", "create", "unlink", "fsync")
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
 HOUR_NS = 3600 * NS_PER_S
-RECOVERY_MS = 130_000  # enough for all work that a full disk delayed to be retried
+RECOVERY_MS = 130_000  # long enough to retry all work that a full disk delayed
 
 
 class StoreGone(BaseException):
@@ -68,8 +68,8 @@ def _draw_crash(random: Random) -> dict[str, Any]:
         "survivors": random.choice([0, 0, 1, 2, 3, 4, 5]),
         "after": random.choice(
             [None, 0, 1, 2, 3, 5, 8, 13, 30, 80]
-        ),  # writes and other changes of the disk
-        "operation": random.choice([None, None, *CRASHED_AFTER]),  # counted from the next such one
+        ),  # number of writes and other changes of the disk until the crash; None: crash now
+        "operation": random.choice([None, None, *CRASHED_AFTER]),  # if set, count from the next one
     }
 
 
@@ -108,7 +108,8 @@ def _fail(context: Context, step: Step) -> Answer:
     for each in range(nth, nth + burst):
         context.machine.world.disk.faults.fail(operation, nth=each, after=after)
     _trouble(context, "disk.fail")
-    return Answer(Outcome.OK, f"make {operation} call number {nth} from now fail")
+    calls = f"number {nth}" if burst == 1 else f"{burst} calls from number {nth} on,"
+    return Answer(Outcome.OK, f"make {operation} call {calls} from now fail")
 
 
 def _draw_slow(random: Random) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def _draw_unreadable(random: Random) -> dict[str, Any]:
 
 
 def _unreadable(context: Context, step: Step) -> Answer:
-    """Makes every read of the existing files of an engine fail with EIO."""
+    """Makes every read of the files that an engine has now fail with EIO."""
     folder = f"{ROOT}/{step.arguments['folder']}/"
     disk = context.machine.world.disk
     disk.faults.unreadable.update(path for path in disk.file_paths() if path.startswith(folder))

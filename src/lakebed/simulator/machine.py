@@ -24,13 +24,13 @@ from lakebed.store.store import Store
 
 ROOT = "/store"
 STAY_SHARE = 0.7  # share of possible thread switches that are skipped, for speed
-SWITCHES_PER_S_MAX = 100_000  # a thread that is scheduled more often spins
+SWITCHES_PER_S_MAX = 100_000  # more often means that a thread is spinning
 
 Result = TypeVar("Result")
 
 
 class Machine:
-    """The simulated machine, and the store that is open on it, or None."""
+    """The simulated machine, and the store that is open on it, if any."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
         self.world = World(seed)
@@ -40,7 +40,7 @@ class Machine:
         self.life = 0  # how many times the store was opened
         self._random = Random(f"ids {seed}")
         self._latest_wall_ms = 0
-        self.has_retained_topics = False  # retention then also removes dead letters
+        self.has_retained_topics = False  # whether topics ever had retention: of dead letters, too
 
     # Clocks.
 
@@ -60,7 +60,7 @@ class Machine:
         return self._latest_wall_ms
 
     def set_clock(self, difference_ns: int) -> None:
-        """Sets the wall clock forward or back."""
+        """Moves the wall clock by `difference_ns`, forward or back."""
         self.latest_wall_ms  # noqa: B018 - records the time before the change
         self.world.clock.skew(difference_ns)
 
@@ -126,7 +126,7 @@ class Machine:
         )
 
     def remove(self, folder: str) -> None:
-        """Removes a folder and its contents, without counting as a disk operation."""
+        """Removes a folder and its contents. This does not count as a disk operation."""
         for path in self.world.disk.file_paths():
             if path.startswith(folder + "/"):
                 self.world.disk.lose(path)

@@ -1,8 +1,8 @@
 """The plan of a run as plain data: the settings of the store, and the steps.
 
 A plan is drawn from a seed before the run, or read from JSON, and depends on nothing that happens
-in the run. A step keeps its number when other steps are removed, because the data that it writes is
-derived from that number.
+in the run. A step keeps its number when other steps are removed, because the data that the step
+writes is derived from its number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Step:
-    """An operation or fault, with its arguments, or several operations that run at the same
+    """An operation or a fault with its arguments, or several operations that run at the same
     time.
     """
 

@@ -17,7 +17,7 @@ _MISSING_NAMED_MAX = 4
 
 @dataclass
 class Coverage:
-    """The counts of operations and faults in one run, or summed over many."""
+    """The counts of operations and faults in one run, or summed over many runs."""
 
     attempted: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
@@ -70,6 +70,6 @@ class Coverage:
 
 
 MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
-"""The faults that an operation can meet: one that lasts, or that occurs just before or during
-it.
+"""The faults that an operation can meet: a fault that is active, a fault that occurred since the
+previous operation, or a crash that is planned.
 """

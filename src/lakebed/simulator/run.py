@@ -56,7 +56,7 @@ class RunResult:
 
     plan: Plan
     violation: Violation | None
-    step_index: int  # of the last step that ran; the number of steps if the final checks began
+    step_index: int  # of the last step that was begun; the number of steps in the final checks
     trace: Trace
     coverage: Coverage = field(default_factory=Coverage)
     details: str = ""  # where in the code an unexpected error came from
@@ -70,7 +70,7 @@ def run_plan(plan: Plan) -> RunResult:
 
 @contextmanager
 def _collected_at_fixed_steps() -> Iterator[None]:
-    """Stops automatic garbage collection, so that garbage is collected only where the run does so.
+    """Stops automatic garbage collection in the block: the run collects garbage at fixed steps.
 
     Collecting garbage closes files, and Python chooses its moment differently in each process.
     """
@@ -91,7 +91,7 @@ class _Run:
         self._context = Context(self._machine)
         self._trace = Trace()
         self._coverage = Coverage()
-        self._recent: set[str] = set()  # faults since the last operation, which the next one meets
+        self._recent: set[str] = set()  # the faults since the last operation
         self._index = 0
 
     def result(self) -> RunResult:
@@ -185,8 +185,8 @@ class _Run:
         return answer
 
     def _guarded(self, act: Callable[[], None]) -> None:
-        """Calls `act`. If it crashes, or asks to crash or reopen the store, does that and checks
-        the store.
+        """Calls `act`. Carries out a crash that happens in it, or a request to crash, to reopen the
+        store, or to open it once without a file; then opens the store again and checks it.
         """
         while True:
             try:
@@ -229,8 +229,8 @@ class _Run:
         self._open()
 
     def _vanish(self, step: Step) -> None:
-        """Removes a file of the closed store, opens the store without it, and puts the file
-        back.
+        """Closes the store, opens it once while a file is missing, puts the file back, and opens
+        the store again.
         """
         context = self._context
         self._close()

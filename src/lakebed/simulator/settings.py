@@ -1,4 +1,4 @@
-"""The settings of a simulated store as plain data, with limits so small that runs reach them."""
+"""The settings of a simulated store as plain data. Limits are so small that runs reach them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Removes steps from a failing plan as long as it still breaks the same promise.
 
-It tries to leave out sequences of steps, long ones first, to run concurrent steps one after the
-other, to reopen the store without new settings, and to reset settings to simple values. Every try
-is a complete run, so there is a time limit: the resulting plan is smaller, but not always the
-smallest.
+It tries to leave out sequences of steps, long sequences first, to run concurrent steps one after
+another, to reopen the store without new settings, and to reset settings to simple values. Every try
+is a complete run, so there is a time limit, and the resulting plan is not always the smallest.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def _without_company(step: Step) -> Sequence[Step] | None:
 
 
 def _without_lasting(step: Step) -> Sequence[Step] | None:
-    """Returns the reopening step without its new settings, or None if the step has none."""
+    """Returns a step that reopens the store, without its new settings; None if it has none."""
     if step.arguments.get("settings"):
         return [replace(step, arguments={**step.arguments, "settings": None})]
     return None

@@ -8,7 +8,7 @@ BRIEF_BYTES = 20
 
 
 class Promise(Enum):
-    """The promises of `docs/guarantees.md`; each sentence there names the promise it states."""
+    """The promises that `docs/guarantees.md` makes, by the names that it gives them."""
 
     KEPT = "acknowledged-data-is-kept"
     ORDER = "order-is-kept"
@@ -51,7 +51,7 @@ def require(holds: bool, promise: Promise, what: str) -> None:
 
 
 def brief(value: bytes | None) -> str:
-    """Returns the value as it appears in a violation: of a long one its beginning and length."""
+    """Formats a value for the message of a violation: a long value as its beginning and length."""
     if value is None or len(value) <= BRIEF_BYTES:
         return repr(value)
     return f"{value[:BRIEF_BYTES]!r}… ({len(value)} bytes)"

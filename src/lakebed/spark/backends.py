@@ -51,10 +51,10 @@ class Backend:
 
     @property
     def batch_bytes_max(self) -> int | None:
-        """The maximum size of the batches that a read requests.
+        """The maximum size in bytes of the batches that a read requests.
 
-        It is large for an endpoint, to save round trips. For a store in a folder it is None: the
-        reader uses its own default.
+        It is 8 MiB for an endpoint, to save round trips. For a store in a folder it is None, which
+        means the default of the reader.
         """
         return None if self.path else _FETCH_BYTES
 
@@ -100,8 +100,8 @@ class Backend:
 def backend_of(options: Options) -> Backend:
     """Returns the backend that the options describe. Raises `BadConfig` if they are invalid.
 
-    Missing credentials are taken from the environment of the process that plans the query. The
-    backend is then sent to the workers, whose environment may differ.
+    If neither the options nor the URL of the endpoint have credentials, the environment variables
+    of this process are used. The backend is sent to the workers, whose environment may differ.
     """
     if options.one_of("path", "endpoint") == "path":
         for name in ("accessKey", "secretKey", "caFile"):

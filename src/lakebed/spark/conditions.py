@@ -2,11 +2,12 @@
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-All data sources but `lakebed.manifest` have it. Where a condition allows it, data that cannot meet
-it is not read; otherwise each row is checked after it is read. The conditions belong to the frame,
-so every query of the frame sees the same rows. A query's own `where` conditions are not pushed down
-to the source: Spark 4.3.0 would store the filters that one query pushed into a Python source with
-the frame, and other queries of that frame, including a self-join, would then miss rows.
+All data sources but `lakebed.manifest` have this option. Conditions on some columns limit which
+data is read; unless that applies a condition exactly, each row is checked after it is read. The
+conditions belong to the frame, so every query of the frame sees the same rows. A query's own
+`where` conditions are not pushed down to the source: Spark 4.3.0 would store the filters that one
+query pushed into a Python source with the frame, and other queries of that frame, including a
+self-join, would then miss rows.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _MASKS: Final[Mapping[type[Any], Callable[[Any, Any], Any]]] = {
 
 
 def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Filter, ...]:
-    """Parses the option `filters`. Returns no conditions if the option is not set.
+    """Parses the option `filters`. Returns an empty tuple if the option is not set.
 
     Raises `BadConfig` if the option is invalid, if a condition uses a column that is not in the
     schema, or if the removed option `pushFilters` is true.
@@ -84,7 +85,10 @@ def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Fi
 
 
 def kept(batch: pa.RecordBatch, conditions: Sequence[Filter]) -> pa.RecordBatch:
-    """Returns the rows of the batch that meet all conditions."""
+    """Returns the rows of the batch that meet all conditions.
+
+    A comparison with a null is not met.
+    """
     for condition in conditions:
         batch = batch.filter(_mask(batch, condition))  # drops rows for which the condition is null
     return batch

@@ -8,8 +8,8 @@ from lakebed.base.errors import LakebedError
 
 
 class SparkUnavailable(LakebedError):
-    """pyspark or Java is missing, the Spark session did not start, or no Spark Connect server
-    answers. The message states the reason.
+    """A Python package or a suitable Java is missing, the Spark session did not start, or no Spark
+    Connect server answers. The message states the reason.
     """
 
     exit_code = 69

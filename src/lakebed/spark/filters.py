@@ -1,5 +1,5 @@
-"""Converts filters into limits of a read: topic or log names, partitions, and ranges of positions
-and times.
+"""Converts filters into limits of a read: names of topics or logs, partitions, and ranges of
+positions (offsets or record ids) and times.
 
 Does no I/O. Some filters are applied exactly by these limits, and need no further work. All others
 must still be applied row by row: filters that only narrow the read (a range of times does, because
@@ -52,12 +52,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class ReadFilter:
-    """Limits of what a read returns. By default nothing is limited."""
+    """Limits of what is read: only data within all of these limits. By default there is no
+    limit.
+    """
 
-    names: frozenset[str] | None = None
+    names: frozenset[str] | None = None  # of topics or logs
     numbers: frozenset[int] | None = None  # partition numbers
-    number_interval: Interval = Interval()
-    positions: Interval = Interval()
+    number_interval: Interval = Interval()  # of partition numbers
+    positions: Interval = Interval()  # offsets, or record ids as numbers
     times_us: Interval = Interval()
 
     def has_lane(self, name: str, number: int) -> bool:

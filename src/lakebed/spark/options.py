@@ -1,12 +1,12 @@
-"""The options of a data source as Spark passes them: text by name, where case does not matter in
-names.
+"""The options of a data source as Spark passes them: names, whose case does not matter, and values,
+which are text.
 
     options = Options("lakebed.topic", self.options, known=[*BACKEND_OPTIONS, "topic", "columns"])
     options.size("partitionBytes")
 
 Unknown options and invalid values are refused; the error names the source, the option and what is
-allowed. Options that belong to Spark itself and that it passes to every source and sink, such as
-`checkpointLocation`, are ignored.
+allowed. By default, Spark's own options, such as `checkpointLocation`, are ignored: Spark may pass
+them to any source or sink.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _US_PER_MS = 1000
 class Options:
     """The options of one data source or sink.
 
-    A value of empty text counts as missing. Methods raise `BadConfig` for invalid values.
+    An option whose value is empty or blank counts as missing. Methods raise `BadConfig` for invalid
+    values.
     """
 
     def __init__(
@@ -110,14 +111,15 @@ class Options:
     def number(self, name: str, *, minimum: int = 0) -> int | None:
         """Returns the option's value as a whole number, or None if the option is missing.
 
-        Raises `BadConfig` if it is not a whole number, or is less than `minimum`.
+        Raises `BadConfig` if it is not a whole number of up to 19 digits, or is less than
+        `minimum`.
         """
         text = self.text(name)
         if text is None:
             return None
         is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS_MAX
         if not is_number or int(text) < minimum:
-            raise self._wrong(name, f"a whole number of at least {minimum}")
+            raise self._wrong(name, f"a whole number of at least {minimum} (at most 19 digits)")
         return int(text)
 
     def size(self, name: str, *, minimum: int = 1) -> int | None:

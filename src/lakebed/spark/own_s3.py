@@ -70,7 +70,9 @@ class PublishedS3(msgspec.Struct, frozen=True):
 
 
 class OwnS3:
-    """An open store and an S3 server for it, which run until `close`. Not thread-safe."""
+    """A store and an S3 server for it. A `with` statement opens the store and starts the server;
+    both run until `close`, which the end of the `with` block calls. Not thread-safe.
+    """
 
     def __init__(self, root: PathLike, *, serve: Serve) -> None:
         self.root = os.path.abspath(root)
@@ -153,13 +155,13 @@ def find_own_s3(root: str) -> PublishedS3:
         return published
     if writer is not None:
         raise NotFound(
-            f"{root} is open in another program (process {writer.process_id}), which did not "
-            "publish an S3 endpoint for Spark: if it is a node, set the options s3Endpoint, "
-            "accessKey and secretKey to those of the node"
+            f"{root} is open in process {writer.process_id}, which did not publish an S3 endpoint "
+            "for Spark: if it is a node, set the options s3Endpoint, accessKey and secretKey to "
+            "those of the node"
         )
     raise NotFound(
-        f"no program serves the S3 API of {root}: start `lakebed serve` and set the options "
-        "s3Endpoint, accessKey and secretKey, or run the query within "
+        f"found no program that serves the S3 API of {root}: start `lakebed serve` and set the "
+        "options s3Endpoint, accessKey and secretKey, or run the query within "
         "lakebed.node.own_s3.own_s3(root)"
     )
 
@@ -169,8 +171,9 @@ def _opened(root: str) -> Store:
         return Store.open(root)
     except Locked as error:
         raise Locked(
-            f"{root} is open in another program: if it is a node, set the options s3Endpoint, "
-            f"accessKey and secretKey to those of the node; otherwise stop it first ({error})"
+            f"{root} is already open for writing: if a node has it open, set the options "
+            "s3Endpoint, accessKey and secretKey to those of the node; otherwise close it there "
+            f"first ({error})"
         ) from error
 
 
@@ -184,7 +187,7 @@ def _published(root: str) -> PublishedS3 | None:
             read_file(disk, path, size_max=_FILE_BYTES_MAX), type=PublishedS3
         )
     except (LakebedError, msgspec.DecodeError, UnicodeDecodeError):
-        return None  # just removed, or owned by another user
+        return None  # just removed, damaged, or owned by another user
 
 
 class _Writer(NamedTuple):

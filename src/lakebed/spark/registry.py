@@ -1,7 +1,7 @@
 """The names under which queries use Lakebed's data sources. `register` adds the sources to a
 session.
 
-The table lists modules by name, so importing this module imports neither the sources nor pyspark.
+`SOURCES` has the modules by name, so importing this module imports neither the sources nor pyspark.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     session(remote="sc://127.0.0.1:15002")              # Spark Connect: driver and tasks run there
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
-pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. `session` sets
-these variables before that, and restores them afterwards. A process has at most one session at a
-time: until it is stopped, further calls return it.
+pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts a session on
+this machine. `session` sets these variables before that, and restores them afterwards. A process
+has at most one session at a time: until that session is stopped, further calls return it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def session(
 
     `log` is the path of a file for the output of Java and the workers, from level WARN up. The file
     is created, and must not exist yet. Without `log`, their output goes to standard error, from
-    level ERROR up. A Spark Connect server has its own log.
+    level ERROR up. A Spark Connect server that runs elsewhere has its own log.
     """
     for name in options:
         if not name.startswith("spark."):
@@ -132,8 +132,8 @@ def _wait_for_executors(started: SparkSession) -> None:
 
 
 def _remote_session(remote: str, options: dict[str, str], *, level: str) -> SparkSession:
-    """Connects to a Spark Connect server. If `remote` is like `local[2]`, starts a server for
-    this process first.
+    """Connects to a Spark Connect server. If `remote` begins with `local`, as in `local[2]`, starts
+    a server for this process first.
     """
     from pyspark.errors import PySparkException
 
@@ -166,7 +166,7 @@ def _remote_session(remote: str, options: dict[str, str], *, level: str) -> Spar
 def _require_answer(remote: str) -> None:
     """Checks that a server accepts connections at `remote`.
 
-    Raises `InputError` if `remote` is not the address of a Spark Connect server, and
+    Raises `InputError` if `remote` does not begin with `sc://HOST` or `sc://HOST:PORT`, and
     `SparkUnavailable` if no connection is accepted there.
     """
     try:
@@ -196,10 +196,11 @@ def _java_settings(chosen_java: java.Probe) -> dict[str, str]:
 
 
 def worker_settings(master: str) -> dict[str, str]:
-    """Returns the environment variables that select the Python of the workers.
+    """Returns the environment variables that select the Python of the workers and the driver.
 
-    The script `worker-python` works only with the installed pyspark on this machine. Remote
-    workers, or another Spark (`SPARK_HOME`), use the current Python executable.
+    That is the script `worker-python` if the workers run on this machine with the installed
+    pyspark, because the script works only then. With other masters, or another Spark
+    (`SPARK_HOME`), it is the path of the current Python executable.
     """
     is_ours = master.startswith("local") and "SPARK_HOME" not in os.environ
     python, more = sys.executable, {}
@@ -213,8 +214,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def default_options(*, level: str = "error") -> dict[str, str]:
-    """Returns the Spark options that apply unless the caller overrides them. `level` is the log
-    level.
+    """Returns the Spark options that a session started on this machine has by default.
+
+    `level` is the log level of Java.
     """
     logging = f"-Dlog4j2.configurationFile={LOGGING_FILE.as_uri()} -D{LEVEL_PROPERTY}={level}"
     return {
@@ -232,7 +234,8 @@ def local_options(master: str) -> dict[str, str]:
     """Returns further Spark options for a local master such as `local[4]`, and none for other
     masters.
 
-    They set the number of shuffle partitions to the number of threads.
+    They set the number of shuffle partitions to the number of threads: for `local[*]`, the number
+    of CPUs that this process may use.
     """
     match = _LOCAL.fullmatch(master)
     if match is None:

@@ -44,10 +44,12 @@ class Piece(NamedTuple, Generic[Key]):
 def split(
     extents: Sequence[Extent[Key]], *, bytes_max: int, count_min: int
 ) -> list[list[Piece[Key]]]:
-    """Assigns the extents, in order, to splits; returns the pieces of each split.
+    """Assigns the extents, in order, to splits of about `bytes_max` bytes at most. Returns the
+    pieces of each split.
 
-    If there is enough data (at least 4 MiB per split, and enough split points), the number of
-    splits is a multiple of `count_min`, so that all cores finish at about the same time.
+    `count_min` is the number of tasks that run in parallel. If there is enough data (at least 4 MiB
+    per split, and enough split points), the number of splits is a multiple of it, so that all cores
+    finish at about the same time.
     """
     extents = [
         extent for extent in extents if extent.split_points[0].at < extent.split_points[-1].at

@@ -100,9 +100,11 @@ class Staging(Protocol):
         """Removes all staged batches and the decision of a run. Call it after the commit."""
 
     def remove_leftovers(self) -> int:
-        """Removes the staged batches and decisions of abandoned runs. Returns the number of runs.
+        """Removes the staged batches and decisions of abandoned runs. Returns the number of these
+        runs.
 
-        A run counts as abandoned after a day, or after 30 days if it has a decision.
+        A run counts as abandoned after a day without activity, or after 30 days if it has a
+        decision.
         """
 
 

@@ -112,8 +112,10 @@ class BucketStaging:
 
 
 class BucketWriter:
-    """Stages the batches of one task: collects them in memory and writes objects of several MiB
-    each.
+    """Stages the batches of one task: collects them in memory, and writes those of a partition as
+    an object when they reach 8 MiB.
+
+    The rest is written at the end of the task, and whenever 64 MiB are in memory.
     """
 
     def __init__(self, bucket: RemoteBucket, prefix: str) -> None:

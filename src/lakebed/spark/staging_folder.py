@@ -108,7 +108,8 @@ class FolderStaging:
         return removed_count
 
     def _is_left_over(self, folder: str, names: list[str]) -> bool:
-        """Returns whether a run is old enough to be removed.
+        """Returns whether a run is old enough to be removed: a day, or 30 days if it has a file
+        with a decision.
 
         The age of a run is the age of its decision, or of its newest file of batches if it has no
         readable decision. A run with neither may be new, and is kept.
@@ -122,7 +123,7 @@ class FolderStaging:
         return last_ms is not None and self._now_ms() - last_ms > kept_ms
 
     def _remove(self, folder: str, names: list[str]) -> None:
-        """Removes these files of a run, and its folder if that is empty then.
+        """Removes these files of a run, and then its folder if the folder is empty.
 
         The decision is removed first, so that no decision ever names missing files.
         """

@@ -1,8 +1,9 @@
 """Limits how many messages and how many bytes one lease or one peek returns.
 
-The first message is always returned, whatever its size; otherwise a message above the limit would
-block all later ones forever. The first message that does not fit ends the call for all partitions,
-even if smaller messages follow it, so that large messages are not skipped again and again.
+The first message of a call is returned whatever its size; otherwise a message above the byte limit
+would block all later ones forever. The first message that does not fit ends the call for all
+partitions, even if smaller messages follow it, so that large messages are not skipped again and
+again.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from lakebed.stroma.lease_transitions import LeasedRange
 
 
 class FittingSpans(NamedTuple):
-    """Offset ranges, cut off where the byte limit is reached, and the size of their messages.
+    """Offset ranges that fit into the byte limit, and the total size of their messages.
 
     The ranges may include offsets whose messages no longer exist.
     """
 
     ranges: list[LeasedRange]
-    size: int  # bytes
+    size: int  # of all keys, values and headers, uncompressed, in bytes
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -36,9 +37,10 @@ class Allowance:
     """How many more messages and bytes one lease or one peek may return."""
 
     def __init__(self, *, max_messages: int, max_bytes: int | None) -> None:
-        """Sets the limits of the call; `max_bytes=None` means no byte limit.
+        """Sets the limits of one lease or peek; `max_bytes=None` means no byte limit.
 
-        `max_messages` is not checked here: the consumer group checks it when it chooses messages.
+        Raises `InputError` if `max_bytes` is not an integer of 1 or more. `max_messages` is not
+        checked here: the consumer group checks it when it chooses messages.
         """
         _check_bytes(max_bytes)
         self.message_count = max_messages
@@ -65,11 +67,11 @@ class Allowance:
             self.bytes_left = max(0, self.bytes_left - size)
 
     def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> FittingSpans:
-        """Returns `ranges`, in the same order, cut off where the byte limit is reached.
+        """Returns `ranges`, in the same order, cut off before the first message that does not fit.
 
-        The batches are read from the log, but only to measure them: no `Message` is created.
-        Messages that cannot be read stay in the ranges and count no bytes: the reader that follows
-        reports them.
+        The first message of the call always fits. The batches are read from the log, but only to
+        measure them: no `Message` is created. Messages that cannot be read stay in the ranges and
+        count no bytes.
         """
         assert self.bytes_left is not None, "without a byte limit every message fits"
         kept: list[LeasedRange] = []
@@ -94,8 +96,9 @@ class Allowance:
 def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple[int, int]:
     """Returns the offset of the first message that does not fit, and the size of those before it.
 
-    `size` is the total of earlier batches and is included in the result. At least `at_least`
-    messages of this batch fit, whatever their size.
+    If all messages of the batch fit, returns the offset after the batch. `size` is the size of
+    earlier batches, in bytes, and is included in the returned size. The first `at_least` messages
+    of this batch always fit.
     """
 
     def bytes_of(count: int) -> int:

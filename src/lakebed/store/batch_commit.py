@@ -8,15 +8,17 @@ commit counts. The versions of an application must increase. A version that is n
 application's last one in a partition is reported as already committed, and nothing is appended
 there.
 
-Everything is checked before anything is changed. Then the partitions are committed one after
-another. If the call ends early, some partitions have the version and some do not; repeating the
-call completes it. A partition whose commit was interrupted (because the disk was full, for example)
-is completed by the next commit to it, or when the topic is next opened, even if the call is never
+All batches are checked before the first is appended. Then the partitions are committed one after
+another. If the call ends early, some partitions may have the version and others not; repeating the
+call completes it. The batches for a partition are first written to a file next to its log. If
+appending them to the log is then interrupted (because the disk is full, for example), the next
+commit to the partition completes it, or the next opening of the topic, even if the call is never
 repeated.
 
 What may be lost: a partition remembers the last version of up to 10,000 applications. Beyond that,
 it forgets the application that has not committed for the longest time. If that application then
-repeats a version, the version is appended again.
+repeats a version, the version is appended again. If the file of an interrupted commit is damaged,
+the batches that are not in the log yet are lost.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ def commit_batches(
     *,
     read_object: ReadObject | None = None,
 ) -> list[CommittedPartition]:
-    """Commits the staged batches of each partition, given by partition number.
+    """Commits staged batches; `batches` maps partition numbers to the batches to append there.
 
     The commit is durable when the call returns. Returns one result for each of these partitions,
-    ordered by partition number. Raises `InputError`, with the partition, batch and byte offset, if
-    a batch is invalid; then nothing of this commit is appended, but an earlier, interrupted commit
-    may have been completed. `read_object` reads staged objects; without it a `StagedObject` is
-    refused.
+    ordered by partition number. Raises `InputError` if a batch is invalid, `TooLarge` if it is
+    above the topic's limits, and `NotFound` if a partition, staged file or staged object does not
+    exist; then nothing of this commit is appended, but an earlier, interrupted commit may have been
+    completed. `read_object` reads staged objects; without it a `StagedObject` is refused.
     """
     _check_application(application)
     version = _checked_version(version)
@@ -101,7 +103,7 @@ def _answer(
 def _checked(
     partition: Partition, staged_batches: Sequence[Staged], read_object: ReadObject | None
 ) -> Iterator[bytes]:
-    """Reads, checks and yields the record batches that are staged for a partition."""
+    """Reads and checks the batches that are staged for a partition; yields their record batches."""
     for index, staged in enumerate(staged_batches):
         place = f"partition {partition.number}, batch {index}"
         with opened(staged, disk=partition.disk, read_object=read_object, place=place) as source:
@@ -113,7 +115,8 @@ def _partitions_to_commit(
 ) -> list[tuple[Partition, tuple[Staged, ...]]]:
     """Returns each partition with its staged batches, ordered by partition number.
 
-    Raises `NotFound` if the topic does not have one of the partitions.
+    Raises `InputError` if `batches` does not have the expected types or has too many batches, and
+    `NotFound` if the topic does not have one of the partitions.
     """
     if not isinstance(batches, Mapping):
         raise InputError(

@@ -32,7 +32,11 @@ from lakebed.store.upload import Upload
 
 
 class Bucket(ReadOnlyBucket):
-    """A bucket that can be written. Thread-safe. A change is durable when its call returns."""
+    """A bucket that can be read and written. Thread-safe.
+
+    A method that changes the bucket returns when the change is durable. `deletion` and `copying`
+    change nothing: they return a change that the caller can commit.
+    """
 
     def __init__(self, lake: Lake, name: str) -> None:
         super().__init__(lake, name)
@@ -56,9 +60,9 @@ class Bucket(ReadOnlyBucket):
         """Store an object from bytes, a file or an iterable of bytes, using bounded memory.
 
         With `if_none_match="*"` the object is stored only if the key has no object yet; with
-        `if_match=etag` only if it replaces the object with that ETag. Otherwise
-        `PreconditionFailed` is raised, or `NoSuchKey` for `if_match` if there is no object.
-        `content` replaces `content_type` and `metadata`.
+        `if_match=etag` only if it replaces the object with that ETag. If the condition is not met,
+        raises `PreconditionFailed`; with `if_match`, raises `NoSuchKey` if the key has no object.
+        If `content` is given, `content_type` and `metadata` are ignored.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -77,15 +81,16 @@ class Bucket(ReadOnlyBucket):
     ) -> Deleted:
         """Hide the object with a delete marker, or remove the version named by `version_id`.
 
-        In a bucket without versioning the object itself is removed. It is no error if there is no
-        such object or version. `if_match` is a condition on the current object, as in `put`.
+        In a bucket whose versioning was never enabled, the object itself is removed. `if_match` is
+        a condition on the current object, as in `put`. Without `if_match`, it is no error if there
+        is no such object or version.
         """
         return self.deletion(key, version_id=version_id, if_match=if_match).run()
 
     def deletion(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Change[Deleted]:
-        """Return the change that `delete` would commit, without committing it."""
+        """Return the change that `delete` would make, without committing it."""
         target = ObjectToDelete(key, version_id, Condition(if_match=if_match))
         return self._lake.objects.deletion(self.name, target)
 
@@ -93,7 +98,7 @@ class Bucket(ReadOnlyBucket):
         """Delete any number of objects, each independently of the others.
 
         The results are in the order of `keys`. The result for an object that could not be deleted
-        is its error.
+        is its error. Raises `NoSuchBucket` if the bucket does not exist.
         """
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         results: list[Deleted | LakebedError] = []
@@ -113,10 +118,11 @@ class Bucket(ReadOnlyBucket):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copy the object to another key, or another bucket, without copying its bytes.
+        """Copy the object to the key `target` of `bucket`, by default of the same bucket.
 
-        `if_match` and `if_none_match` are conditions on the target, as in `put`. `content` replaces
-        the source's headers and metadata, which are copied by default.
+        The bytes are not copied: both objects share them. By default the current version is copied;
+        `version_id` names another. `if_match` and `if_none_match` are conditions on the target, as
+        in `put`. `content` replaces the source's headers and metadata, which are copied by default.
         """
         return self.copying(
             key,
@@ -139,7 +145,7 @@ class Bucket(ReadOnlyBucket):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> Change[ObjectInfo]:
-        """Return the change that `copy` would commit, without committing it."""
+        """Return the change that `copy` would make, without committing it."""
         if content is not None:
             check_content(content)
         change = self._lake.objects.copying(
@@ -161,7 +167,7 @@ class Bucket(ReadOnlyBucket):
         content: Content | None = None,
         algorithm: Algorithm | None = None,
     ) -> Upload:
-        """Begin a multipart upload."""
+        """Begin a multipart upload of an object; `complete` of the result stores the object."""
         content = content or Content()
         check_content(content)
         info = self._lake.uploads.create(self.name, key, content=content, algorithm=algorithm)

@@ -1,4 +1,4 @@
-"""Verifies a store that is open read-only, even while another process writes it.
+"""Verifies a store that is open read-only, even while another process writes the store.
 
 No lock is taken and nothing is changed.
 
@@ -34,13 +34,19 @@ class Checks:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read and check all of a log; with `tier2` also its objects in Tier 2."""
+        """Read and check all segments of a log; with `tier2` also their objects in Tier 2.
+
+        Without `tier2`, segments that only Tier 2 has are not read; the report lists them.
+        """
         from lakebed.store.log_check import check_log
 
         return check_log(self._store, log, tier2=tier2, progress=progress)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
-        """Read the manifest log of a log and compare it with the segments and their copies."""
+        """Read a log's manifest log; compare it with the log's segments and their copies.
+
+        `log` is the log's name or stream id. The content of copies in Tiers 1 and 2 is not read.
+        """
         from lakebed.store.manifest_logs import find_manifest_log
         from lakebed.store.manifest_verification import verify_manifest_log
         from lakebed.store.tier_verification import check_copies
@@ -68,12 +74,13 @@ class Checks:
     ) -> LakeReport:
         """Read and check all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
-        Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
+        Calls `progress` with the number of bytes read so far, and 0 instead of the total, which is
+        not known. Raises `InputError` if there is a `prefix` but no `bucket`.
         """
         from lakebed.seglake.lake_check import verify
 
         if prefix and bucket is None:
-            raise InputError("a prefix needs a bucket: name the bucket whose keys to check")
+            raise InputError("a prefix needs a bucket: name the bucket of the objects to check")
         return verify(
             self._store.lake,
             runner=self._store.runner,
@@ -85,8 +92,8 @@ class Checks:
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
         """Read and check all logs, topics, groups and objects of the store.
 
-        With `tier2` the segments of logs are read from Tier 2 too. In any case, the uploaded chunks
-        of manifest logs are looked up in Tier 2.
+        With `tier2`, the copies of log segments in Tier 2 are read too. Even without it, Tier 2 is
+        asked whether it has the uploaded chunks of manifest logs.
         """
         from lakebed.store.store_check import verify_store
 

@@ -1,7 +1,7 @@
 """The effective settings of an open store, by section, without secrets.
 
-A setting whose name marks it as a secret is shown as `(set)`, or as an empty string if it has no
-value.
+A setting whose name marks it as a secret, such as `secret_access_key`, is shown as `(set)`, or as
+an empty string if it has no value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sections_of(
     groups: GroupConfig,
     objects: SeglakeConfig,
 ) -> dict[str, Any]:
-    """Returns each configuration under the name of its section in `lakebed.toml`."""
+    """Returns each configuration, and those nested in `config`, by section of `lakebed.toml`."""
     return {
         "aof": config,
         "aof_flush": config.flush,
@@ -51,9 +51,9 @@ def printable_settings(configs: Mapping[str, Any]) -> dict[str, Section]:
 
 
 def _plain(config: Any) -> Section:
-    """Returns the scalar settings of a configuration; nested configurations are left out.
+    """Returns the scalar settings of a configuration, without the values of secrets.
 
-    Each nested configuration is a section of its own.
+    Nested configurations are left out, because each is a section of its own.
     """
     section: Section = {}
     for field in dataclasses.fields(config):

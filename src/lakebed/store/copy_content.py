@@ -1,4 +1,4 @@
-"""Compares a compressed copy of a segment with what was recorded when the segment was sealed."""
+"""Compares a segment's compressed copy (warm file or object) with what its manifest log records."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def check_compressed_size(state: SegmentState, size: int) -> None:
 
 
 def verify_copy(source: RangeSource, state: SegmentState) -> int:
-    """Decompresses all of a warm file or object, and returns how many records the segment has.
+    """Decompresses a warm file or object, and returns how many records its footer counts.
 
-    Raises `Corrupt` if the content is not the complete segment that was recorded.
+    Raises `Corrupt` if the copy is damaged, or if its size, or the length or the checksum of its
+    payload, differs from `state`.
     """
     check_compressed_size(state, source.size)
     footer, crc = read_copy(source, segment_id=state.segment_id, base_offset=state.base_offset)
@@ -41,9 +42,10 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
 def read_copy(
     source: RangeSource, *, segment_id: int, base_offset: int
 ) -> tuple[SegmentFooter, int]:
-    """Decompresses all of a segment's copy; returns its footer and the checksum of its payload.
+    """Decompresses a segment's copy; returns its footer and the computed checksum of its payload.
 
-    Raises `Corrupt` if the copy has no valid header or footer.
+    The caller compares the checksum. Raises `Corrupt` if the copy is damaged, or has no header or
+    footer of this segment.
     """
     frames = Frames(source)
     info = SegmentInfo(segment_id, base_offset, 0, source.name, is_sealed=True, end=None, tier=1)

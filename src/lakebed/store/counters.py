@@ -1,6 +1,8 @@
-"""Collects the counters of everything that is open in a store, by engine, part and name.
+"""Collects the counters of everything that is open in a store.
 
-A histogram is reported as its count, its total, its largest value and three quantiles.
+They are grouped by engine (`aof`, `keratin`, `stroma`, `seglake` or `store`), then by log,
+partition, group or object store. A histogram is reported as its count, its total, its largest value
+and three quantiles.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
 class PartCounters(NamedTuple):
-    """The counters of a log, a partition, a group, the object store or the store itself.
+    """The counters of one log, one partition, one group in a partition, or another part of a store.
 
-    `engine` is `store` for those of the store itself. `labels` identify the log, partition or
-    group. The tier counters of all logs together have the engine `aof` and no labels.
+    The other parts are the object store (engine `seglake`), the tiers of all logs together (engine
+    `aof`) and the store itself (engine `store`). They have no labels; `labels` identify the log,
+    partition or group.
     """
 
     engine: str
@@ -62,10 +65,10 @@ def engine_counts(
 
 
 def engine_values(counts: Iterable[PartCounters]) -> dict[str, dict[str, Values]]:
-    """Returns the values of all counters: by engine, then by part, then by counter name.
+    """Returns the values of counters by engine, then by log, partition or group, then by name.
 
-    For example `{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`. The counters that all
-    logs share are left out.
+    For example `{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`. The tier counters that
+    all logs share are left out.
     """
     engines = ("aof", "keratin", "stroma", "seglake", "store")
     values: dict[str, dict[str, Values]] = {engine: {} for engine in engines}

@@ -1,8 +1,8 @@
 """Marks the object versions that a verification found to be damaged.
 
-A verification only reads, and its findings may be out of date when they are reported. So the writer
-reads each version again, without using its cache of chunks: it marks those that are still damaged,
-and clears the mark of those that are whole.
+A verification only reads, and its findings may be out of date when they are reported. So the
+process that has the store open for writing reads each version again, from the disk and not from its
+cache. It marks the versions that are still damaged, and clears the marks of those that are whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.seglake.verification_report import Report as LakeReport
 
 
 class NamedVersion(NamedTuple):
-    """Identifies one version of an object. `version_id` is `null` if the version has no id."""
+    """Identifies one version of an object. `version_id` is `null` for a null version, as in S3."""
 
     bucket: str
     key: str
@@ -31,7 +31,7 @@ class MarkReport(NamedTuple):
 
     marked: tuple[NamedVersion, ...] = ()
     whole: tuple[NamedVersion, ...] = ()  # read without error now, or replaced meanwhile
-    gone: tuple[NamedVersion, ...] = ()
+    gone: tuple[NamedVersion, ...] = ()  # deleted meanwhile, or a delete marker
     failed: tuple[str, ...] = ()  # versions that could not be read, each with the reason
 
     def joined(self, other: MarkReport) -> MarkReport:
@@ -45,7 +45,7 @@ class MarkReport(NamedTuple):
 
 
 def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
-    """Returns the versions that a verification found damaged, or marked as damaged but whole.
+    """Returns the versions that a verification found to be damaged, or marked although whole.
 
     Parts of unfinished uploads are left out, because a part cannot be marked.
     """
@@ -58,9 +58,9 @@ def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
 
 
 def mark_damaged(lake: Lake, versions: Sequence[NamedVersion], *, progress: Progress) -> MarkReport:
-    """Reads each version again; marks it as damaged, or clears the mark if it is whole.
+    """Reads each version again; marks it if it is damaged, or clears its mark if it is whole.
 
-    Calls `progress` with the number of versions read so far, and the number of all versions.
+    Calls `progress` with the number of versions done so far, and the number of all versions.
     """
     report = MarkReport()
     for count, version in enumerate(versions, start=1):

@@ -2,16 +2,16 @@
 
 The topic `<topic>.dead-letters` has the dead letters of all groups of a topic. A dead letter has
 the key, the value and the headers of the message, and additional headers that record where it came
-from; it can be sent back to its original topic. A message is written to the dead-letter topic
-before the group marks it as settled (never to be delivered again), so it is never lost; if the
-process ends in between, it is written twice. The message limits of the two topics do not apply to
-dead letters, neither when they are written nor when they are sent back: a message that was accepted
-once is not refused later.
+from; it can be sent back to its original topic. (If the headers cannot be stored, the letter is
+written without them.) A message is written durably to the dead-letter topic before the group marks
+it as settled (never to be delivered again), so it is not lost; if the process ends in between, it
+is written twice. The message limits of the two topics do not apply to dead letters, neither when
+they are written nor when they are sent back: a message that was accepted once is not refused later.
 
 Deleting a topic also deletes its dead-letter topic, unless that cannot be opened, or begins with
 messages that are not dead letters of the topic. Each letter has the id of its original topic, so a
-new topic of the same name never gets letters that an old one left. Only letters that older versions
-of Lakebed wrote have no such id.
+new topic of the same name does not get letters that an old one left. Only letters that older
+versions of Lakebed wrote have no such id; any topic of that name gets them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OFFSET = _PREFIX + "offset"
 TOPIC_ID = _PREFIX + "topic-id"
 GROUP = _PREFIX + "group"
 DELIVERIES = _PREFIX + "deliveries"
-DROPPED_HEADERS = _PREFIX + "dropped-headers"  # the reason why the message's headers are missing
+DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the letter lacks the message's own headers
 _HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
 LETTERS_MAX = 100_000  # per page
 LETTER_BYTES_MAX = 32 * MIB  # per page
@@ -46,14 +46,14 @@ _MESSAGE_BYTES_MAX = 64 * MIB  # the largest limit that a topic can have
 
 
 class Origin(NamedTuple):
-    """Where a dead letter came from: topic, partition, offset and group."""
+    """Where a dead letter came from: its original topic, partition, offset and group."""
 
     topic: str
     partition: int
     offset: int
     group: str
-    delivery_count: int
-    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter: matches any topic
+    delivery_count: int  # before the message became a dead letter
+    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter: then not compared
 
     def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
         """Whether the letter is from this group and topic, not an earlier topic of that name."""
@@ -73,20 +73,23 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetter:
-    """One message of a dead-letter topic, and where it came from."""
+    """One message of a dead-letter topic, and where it came from.
+
+    `topic`, `partition`, `offset` and `topic_id` are those of the original message.
+    """
 
     topic: str
     partition: int
     offset: int
     group: str
     delivery_count: int
-    letter_offset: int  # this and the following fields are those in the dead-letter topic
+    letter_offset: int  # this and the fields up to `flags` are those in the dead-letter topic
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
     flags: int
-    topic_id: str = ""  # of its original topic; empty if written by an older version
+    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter
 
     @classmethod
     def of(cls, origin: Origin, message: Message) -> DeadLetter:
@@ -118,8 +121,8 @@ class DeadLetter:
 class DeadLetters:
     """A page of dead letters, and where in the dead-letter topic the next page begins.
 
-    The keys and values take up to `LETTER_BYTES_MAX` bytes; the first letter may be larger.
-    `next_partition` and `next_offset` are None on the last page.
+    The keys and values of a page take up to `LETTER_BYTES_MAX` bytes, or more if the page has only
+    one letter. `next_partition` and `next_offset` are None on the last page.
     """
 
     letters: list[DeadLetter]
@@ -130,7 +133,7 @@ class DeadLetters:
 def origin_of(message: Message) -> Origin | None:
     """Returns where a dead letter came from, according to its headers.
 
-    Returns None if the headers do not record that.
+    Returns None if the headers lack that, or it cannot be decoded: then it is no dead letter.
     """
     headers = dict(message.headers)
     try:
@@ -147,7 +150,7 @@ def origin_of(message: Message) -> Origin | None:
 
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
-    """Returns the headers that the message had before it became a dead letter."""
+    """Returns a dead letter's headers without those that were added when it was written."""
     return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))
 
 
@@ -168,10 +171,11 @@ def dead_letter_topic(topic: str) -> str:
 
 
 def settings_for(config: TopicConfig) -> dict[str, object]:
-    """Returns the settings of the dead-letter topic for a topic with this configuration.
+    """Returns the settings with which the dead-letter topic of a topic is created.
 
-    A dead-letter topic is not compacted, so that all letters with the same key are kept. Its
-    message limit leaves room for the headers that a dead letter adds.
+    `config` is the configuration of the topic itself. A dead-letter topic is not compacted, so that
+    all letters with the same key are kept. Its message limit has room for the headers that a dead
+    letter adds, but is never above the largest limit that a topic can have.
     """
     message_bytes_max = min(config.message_bytes_max + _HEADERS_BYTES_MAX, _MESSAGE_BYTES_MAX)
     return {
@@ -184,8 +188,8 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
 def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartition]) -> bool:
     """Whether the first readable message of every partition is a dead letter of this topic.
 
-    Partitions without messages are ignored. Raises `DiskError` if the device cannot read a
-    partition: it may have other messages.
+    Partitions without a readable message are ignored. Raises `DiskError` if the device cannot read
+    the beginning of a partition, because other messages may be there.
     """
     for partition in partitions:
         batches = partition.read_batches(
@@ -201,7 +205,7 @@ def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartitio
 def kept_value(message: Message) -> bytes | None:
     """Returns the value to store in a message's dead letter: normally the message's own value.
 
-    It is empty bytes if the message has neither key nor value, because a message without both
-    cannot be appended.
+    Returns empty bytes if the message has neither a key nor a value, because such a message cannot
+    be appended.
     """
     return b"" if message.value is None and message.key is None else message.value

@@ -1,9 +1,9 @@
 """Lists what is failing in an open store: parts that refuse writes, and background work.
 
-A log or a partition whose sync failed refuses writes until it is opened again. A group whose sync
-failed continues with new files as soon as the disk allows it. Background work (sealing, retention,
-compaction) is retried until it succeeds; until then writes are accepted as long as there is room.
-Logs, topics and groups that are not open are not checked.
+A log or a partition that cannot continue after a failed write or sync refuses writes until it is
+opened again; a group refuses them only until it has written new files, which it tries by itself.
+Background work (sealing, retention, compaction) is retried until it succeeds; until then writes are
+accepted as long as there is room. Logs, topics and groups that are not open are not checked.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ LOG_UPKEEP: Final = "log upkeep"
 PARTITION_UPKEEP: Final = "partition upkeep"
 GROUP_UPKEEP: Final = "group upkeep"
 OBJECT_UPKEEP: Final = "object upkeep"
-"""Kinds of failing background work, which is retried.
+"""Kinds of `FailedPart` that stand for failing background work, which is retried.
 
-A part of any other kind refuses writes; a group does so only until it can write new files.
+A `FailedPart` of any other kind refuses writes; a group does so only until it can write new files.
 """
 
 
 class FailedPart(NamedTuple):
-    kind: str  # log, partition, group, object store, or one of the kinds of upkeep
+    kind: str  # log, partition, group, object store, or one of the kinds of upkeep above
     name: str
-    error: Exception  # names the file, if there is one
+    error: Exception
 
 
 def engine_failures(
@@ -43,7 +43,7 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[FailedPart]:
-    """Returns the failures of everything that is open. Reads no file.
+    """Returns the failures of everything that is open.
 
     `upkeep` has the failures of background work, by kind and name.
     """

@@ -1,14 +1,15 @@
-"""Searches a root for files that a newer version of Lakebed wrote, before anything is changed.
+"""Refuses to open a root that has files in a newer format than this program supports.
 
 `store.json` has the version of the store as a whole, and every engine refuses to open a newer file.
 But a program opens logs, topics and buckets only when it needs them, and by then it may have
-changed other files. So if another release of Lakebed was the last to open the root for writing, or
-none is recorded, all of the root is searched when it is opened for writing: every file has its
-format and version in its first bytes or, if it is JSON, as fields.
+changed other files. So when the root is opened for writing, and another release of Lakebed was the
+last to do so, or none is recorded, all files of the formats in `KINDS` are checked before anything
+is changed. Each has its format and version in its first bytes or, if it is JSON, as fields.
 
-Only newer files are refused here. Damaged and unknown files are left to the engine that opens them.
-The manifests of objects are not checked: they are in the metadata database, whose version is
-checked.
+Only newer files are refused here. Damaged and unreadable files and folders, and files of other
+formats, are left to the engine that opens them, so that the other parts of the store can be used.
+The manifests of objects are not checked: they are in the metadata database `meta.db`, whose version
+is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lakebed.aof import identity as log_identity
 from lakebed.aof.interchange import INTERCHANGE_HEADER, INTERCHANGE_MAGIC, INTERCHANGE_VERSION
 from lakebed.aof.manifest import format as manifest
 from lakebed.base import damage_ledger
-from lakebed.base.errors import DiskError, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.layout import Layout
 from lakebed.base.units import MIB
@@ -48,9 +49,9 @@ class Kind(NamedTuple):
     version: int  # the newest version that this program supports
 
     def newer(self, data: bytes) -> int | None:
-        """Returns the version in a file's first bytes if it is newer than supported, else None.
+        """Returns the version in a file's first bytes if it is newer than this program supports.
 
-        Also returns None if the bytes are too few, or are of another format.
+        Otherwise returns None, and also if the bytes are too few or are of another format.
         """
         if len(data) < self.layout.size:
             return None
@@ -66,13 +67,15 @@ class Document(NamedTuple):
 
     what: str
     format: str
-    version: int
+    version: int  # the newest version that this program supports
 
     def newer(self, data: bytes) -> int | None:
         try:
             document = json.loads(data)
-            if document["format"] == self.format and document["version"] > self.version:
-                return int(document["version"])
+            version = document["version"]
+            is_newer = isinstance(version, int) and version > self.version
+            if is_newer and document["format"] == self.format:
+                return int(version)
         except (ValueError, TypeError, KeyError, RecursionError):
             pass
         return None
@@ -151,10 +154,12 @@ _FOLDERS = ("aof", "topics", "groups", "objects/segments")
 
 
 def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
-    """Raises `UnknownVersion` if a newer version of Lakebed wrote a file of the root. Only reads.
+    """Raises `UnknownVersion` if a file has a newer format version than this program supports.
 
-    `with_metadata` also checks `meta.db`. It must be False for a simulated disk, because SQLite
-    reads only the operating system's disk.
+    Checks all files below `root` whose format is in `KINDS`, and with `with_metadata` the metadata
+    database `meta.db`. Files and folders that are damaged or cannot be read are skipped.
+    `with_metadata` must be False for a simulated disk, because SQLite reads only the operating
+    system's disk.
     """
     root = os.fspath(root)
     for path in _files(disk, root):
@@ -177,7 +182,11 @@ def _files(disk: Disk, root: str) -> Iterator[str]:
 def _below(disk: Disk, folder: str) -> Iterator[str]:
     if not disk.is_folder(folder):
         return
-    for name in disk.names(folder):
+    try:
+        names = disk.names(folder)
+    except (NotFound, DiskError):
+        return  # reported when the files in it are opened
+    for name in names:
         path = os.path.join(folder, name)
         if disk.is_folder(path):
             yield from _below(disk, path)
@@ -209,4 +218,7 @@ def _check_file(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> No
 def _check_metadata(path: str) -> None:
     from lakebed.seglake.meta.copies import check_metadata_version
 
-    check_metadata_version(path)
+    try:
+        check_metadata_version(path)
+    except (Corrupt, DiskError):
+        return  # reported when the object store is opened

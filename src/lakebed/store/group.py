@@ -7,10 +7,12 @@
 
 Any number of consumers share a group; each message is held by one consumer at a time. A message
 that is not acked before its deadline is delivered again, to any consumer. If the group's
-`delivery_count_max` is not 0, a message becomes a dead letter after that many deliveries.
+`delivery_count_max` is not 0, a message that was delivered that many times without an ack becomes a
+dead letter.
 
 A lease takes messages from the partitions that are already open. It waits for other partitions to
-open only if the open ones have no messages, or if the group was opened a moment ago (`OPENING_NS`).
+open only while the open ones have no messages to lease, or until `OPENING_NS` after the group was
+opened.
 """
 
 from __future__ import annotations
@@ -61,9 +63,11 @@ from lakebed.stroma.lease_transitions import Grant
 _log = logging.getLogger(__name__)
 
 WAIT_S_MAX = 366 * 24 * 3600
-OPENING_NS = 5 * NS_PER_S  # how long a lease waits for partitions to open, from the group's opening
+OPENING_NS = 5 * NS_PER_S  # for so long after its opening, a group's leases wait for partitions
 _DEAD_LETTERS_AT_ONCE = 1000
-_DEAD_LETTERS_LEASE_MS = 60_000  # while messages are moved to the dead-letter topic
+# The lease of messages that are copied to the dead-letter topic or back. It is long enough for a
+# slow disk: if it expired before they are settled, the messages would be copied twice.
+_DEAD_LETTERS_LEASE_MS = 60_000
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
@@ -93,8 +97,9 @@ class Group:
     ) -> None:
         """`dead_letters` opens the dead-letter topic, and creates it if needed.
 
-        `redrive_group` opens the group that reads that topic; it raises `NotFound` if there is no
-        such topic. `restored_ms` is when the store was restored from a backup; 0 if it never was.
+        `redrive_group` opens the group that `redrive` uses to read that topic, and raises
+        `NotFound` if the topic does not exist. `restored_ms` is when the store was restored from a
+        backup, in ms since 1970; 0 if it never was.
         """
         self.name = name
         self.topic = topic
@@ -116,7 +121,7 @@ class Group:
 
     @property
     def parts(self) -> list[PartitionGroup]:
-        """The group's state in each partition, by partition number. Opens all partitions."""
+        """The group's state in each partition, in order of partitions. Opens all partitions."""
         return [part.group for part in self._parts.get_all(range(self.partition_count))]
 
     def opened_parts(self) -> list[PartitionGroup]:
@@ -130,9 +135,9 @@ class Group:
         self._parts.start_all(range(self.partition_count))
 
     def close(self) -> list[PartitionGroup]:
-        """Stop opening partitions.
+        """Stop opening partitions, and return the group's state in each open partition.
 
-        Return the group's state in each open partition; the caller must close these.
+        The caller must close the returned objects.
         """
         return [part.group for part in self._parts.close()]
 
@@ -187,7 +192,7 @@ class Group:
         """Return the messages that a lease with these limits would get now, without leasing.
 
         If a partition fails, the messages of other partitions are returned; the failure is raised
-        only if there are none.
+        only if there are no messages.
         """
         messages: list[PeekedMessage] = []
         failure: LakebedError | None = None
@@ -215,16 +220,18 @@ class Group:
         """Call `callback` whenever more messages may be available to lease.
 
         Returns a function that removes the callback. `callback` may be called from any thread, with
-        no lock held. When a message becomes available because a delay or a lease ended, it is
-        called only if another call on the group notices that: see `due_ns`.
+        no lock held. The end of a delay or a lease, which makes messages available, does not by
+        itself call `callback`; the next call on the group that notices the end does. `due_ns`
+        returns when that may be.
         """
         return self._listeners.add(callback)
 
     def due_ns(self) -> int | None:
-        """Return the nanoseconds until the next delay or lease may end; None if none is pending.
+        """Return the nanoseconds until the next delay, lease or schedule may end.
 
-        Partitions that are not open are left out. While a message is scheduled for a later time,
-        the result is at most one second, because the wall clock may be changed.
+        Returns None if there is none. Partitions that are not open are left out. While a message is
+        scheduled for a later time, the result is at most one second, because the wall clock may be
+        changed.
         """
         dues_ns = (part.due_ns() for part in self.opened_parts())
         return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
@@ -259,8 +266,8 @@ class Group:
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give the message back, to be delivered again: immediately, or after `delay_ms`.
 
-        If it was delivered `delivery_count_max` times, it becomes a dead letter instead. Raises
-        `StaleLease` if the lease has ended.
+        If it was delivered `delivery_count_max` times and that is not 0, it becomes a dead letter
+        instead. Raises `StaleLease` if the lease has ended.
         """
         self.nack_all([message], delay_ms=delay_ms)
 
@@ -286,17 +293,19 @@ class Group:
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extend the lease to `lease_ms` from now; return the message with its new deadline.
+        """Make the lease end `lease_ms` from now; return the message with its new deadline.
 
-        By default `lease_ms` is the group's setting.
+        By default `lease_ms` is the group's setting. Raises `StaleLease` if the lease has ended.
         """
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extend leases, given by partition and offsets; return the new deadline of each lease.
+        """Make leases, given by partition and offsets, end `lease_ms` from now.
 
-        Deadlines are in ms since 1970. By default `lease_ms` is the group's setting.
+        Returns the new deadline of each lease, in ms since 1970. By default `lease_ms` is the
+        group's setting. Raises `StaleLease` at the first lease that has ended; earlier ones are
+        extended then.
         """
         if lease_ms is not None:
             check_lease_ms(lease_ms)
@@ -316,7 +325,7 @@ class Group:
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Return the ranges of messages that are leased now, at most `max_leases`.
+        """Return the messages that are leased now, as at most `max_leases` ranges of offsets.
 
         Each range has its deadline and its delivery count. The ranges are ordered by partition and
         offset. By default those of all partitions are returned. Messages before `offset` in their
@@ -330,8 +339,9 @@ class Group:
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
         """Revoke the lease of one message, or all leases of a partition or of the group.
 
-        Returns how many messages were leased; they can be leased again immediately. A former holder
-        that acks, gives back or extends them gets `StaleLease`.
+        The message is the one at `offset` of `partition`. Returns how many messages were leased;
+        they can be leased again immediately. A former holder that acks, gives back or extends them
+        gets `StaleLease`.
         """
         if offset is None:
             return sum(part.release() for part in self._chosen(partition))
@@ -358,10 +368,11 @@ class Group:
     ) -> None:
         """Move the group to a position: only the messages before it count as acked.
 
-        The messages from the position on are delivered again. The position is `offset` in one
-        partition; or, in every partition, the first message at or after `timestamp_ms`; or, with
-        `to_end`, the end of every partition. All leases in these partitions end. Raises
-        `InputError` if `offset` is negative or after the end.
+        The messages from the position on are delivered, even if they were delivered before. The
+        position is `offset` in one partition; or, in every partition, the first message at or after
+        `timestamp_ms`, or the end if there is none; or, with `to_end`, the end of every partition.
+        All leases in these partitions end. Raises `InputError` if `offset` is negative or after the
+        end.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
             raise InputError("seek: pass exactly one of `offset`, `timestamp_ms` and `to_end`")
@@ -388,7 +399,8 @@ class Group:
     ) -> DeadLetters:
         """Return a page of the group's dead letters that `redrive` has not sent back yet.
 
-        The page begins at `partition` and `offset` of the dead-letter topic.
+        The page begins at `partition` and `offset` of the dead-letter topic. It has up to
+        `max_messages` letters, or fewer if they reach `LETTER_BYTES_MAX`.
         """
         letters: list[DeadLetter] = []
         left_bytes = LETTER_BYTES_MAX
@@ -400,10 +412,11 @@ class Group:
         return DeadLetters(letters)
 
     def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
-        """Yields the group's dead letters, each with its partition in the dead-letter topic.
+        """Yields the dead letters that `redrive` has not sent back yet, in order.
 
-        Begins at `partition` and `offset` of that topic. Raises `DiskError` if the device cannot
-        read some of them: a list without them would look complete.
+        Each comes with its partition in the dead-letter topic. Begins at `partition` and `offset`
+        of that topic. Raises `DiskError` if the device cannot read some of them, because a list
+        without them would look complete. Damaged letters are left out.
         """
         try:
             redrive_group = self._redrive_group()
@@ -428,8 +441,8 @@ class Group:
 
         Each goes to the partition that it came from, or to another one if the topic no longer has
         that partition. They become new messages there, which all groups of the topic receive. A
-        letter may be sent twice if the process ends during the call, or if another letter cannot be
-        sent.
+        letter may be sent twice, for example if the process ends during the call, or if another
+        letter cannot be sent.
         """
         try:
             redrive_group = self._redrive_group()
@@ -439,7 +452,9 @@ class Group:
         while count < max_messages:
             at_once = min(_DEAD_LETTERS_AT_ONCE, max_messages - count)
             letters = redrive_group.lease(
-                max_messages=at_once, max_bytes=_DEAD_LETTERS_BYTES_AT_ONCE
+                max_messages=at_once,
+                max_bytes=_DEAD_LETTERS_BYTES_AT_ONCE,
+                lease_ms=_DEAD_LETTERS_LEASE_MS,
             )
             if not letters:
                 break
@@ -458,7 +473,7 @@ class Group:
             origin = origin_of(letter.message)
             if origin is None or not self._is_mine(origin):
                 continue
-            # The topic may have fewer partitions than the one that the letter came from.
+            # The letter may be from an earlier topic of the same name, with more partitions.
             number = origin.partition % self.topic.partition_count
             partition = self.topic.partition(number)
             headers = own_headers(letter.headers)
@@ -468,7 +483,7 @@ class Group:
         return len(futures)
 
     def _dead_letter(self, number: int) -> None:
-        """Moves the messages that were delivered too many times to the dead-letter topic."""
+        """Moves the messages of a partition that were delivered too often to the dead letters."""
         part = self._parts.get(number)
         while (grant := self._lease_dead_letters(part)).leased:
             moved, left = Grant(), grant
@@ -485,10 +500,7 @@ class Group:
             part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
 
     def _lease_dead_letters(self, part: _Part) -> Grant:
-        """Leases the messages to move to the dead-letter topic.
-
-        The lease is long enough for a slow disk: if it expired, the messages would be moved twice.
-        """
+        """Leases the messages to move to the dead-letter topic."""
         return part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE, lease_ms=_DEAD_LETTERS_LEASE_MS)
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
@@ -534,7 +546,8 @@ class Group:
     def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
         """Leases messages from one partition after another, until the limits are reached.
 
-        Each call starts with the partition after the one that the previous call started with.
+        Partitions that are open come first. They are visited in a circle, which starts one
+        partition later at each call.
         """
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
@@ -579,11 +592,11 @@ class Group:
                 return messages
 
     def _in_turn(self, first: int, messages: Sequence[object]) -> Iterator[int]:
-        """Yields the numbers of all partitions: open ones first, then the others as they open.
+        """Yields the numbers of partitions: open ones first, then the others as they open.
 
         Open partitions are in order, beginning with `first`. While the caller's list `messages` is
-        empty, this waits for closed partitions to open, without a limit. Once the list has
-        messages, this waits only until `OPENING_NS` after the group was opened.
+        empty, this waits for the other partitions to open, without a limit. Once the list has
+        messages, this waits only until `OPENING_NS` after the group was opened, and then ends.
         """
         left = [(first + step) % self.partition_count for step in range(self.partition_count)]
         clock = self._runner.clock
@@ -601,10 +614,10 @@ class Group:
             yield number
 
     def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
-        """Checks the offsets of all leases; then yields each lease with the group's state for it.
+        """Checks the offsets of all leases; then yields each, with the group in its partition.
 
-        At a lease of an earlier topic or group of the same name, or from before the store was
-        restored, raises `StaleLease`; the leases before it were yielded by then.
+        At a lease from before the topic or group was created again, the group's files were lost or
+        the store was restored, raises `StaleLease`; the leases before it were yielded by then.
         """
         for lease in held:
             self._check(lease.partition)
@@ -638,10 +651,10 @@ class Group:
 
 
 def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int]] | None, int]:
-    """Returns the offset ranges that fit the byte limit, and the size of their messages.
+    """Returns the offset ranges that fit into the byte limit, and the size of their messages.
 
-    Returns None instead of ranges if the byte limit does not apply. Another consumer may lease the
-    ranges first; the caller then calls this again.
+    Returns None instead of ranges if the byte limit does not apply. Another consumer may lease
+    these messages first; the caller then calls this again.
     """
     if not allowance.counts_bytes:
         return None, 0
@@ -654,8 +667,8 @@ def _read(part: _Part, grant: Grant) -> ReadLease:
     """Reads the messages of a lease.
 
     If the disk fails after some messages were read, returns these and gives back the unread ones.
-    If none was read, or after any other error, gives back all messages of the lease and raises the
-    error.
+    If the disk fails before that, or another error occurs, gives back all messages of the lease and
+    raises the error.
     """
     messages: list[LeasedMessage] = []
     gone: list[tuple[int, int]] = []
@@ -672,10 +685,11 @@ def _read(part: _Part, grant: Grant) -> ReadLease:
 
 
 def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
-    """Splits a lease at an offset: returns the ranges before it, and the ranges from it on.
+    """Splits a lease after the message before `offset`, and returns both parts.
 
-    The ranges keep the order that they have in the lease, which need not be the order of their
-    offsets. A range that has messages on both sides of `offset` is cut in two.
+    The first part has the ranges up to that message, and the second part the ranges after it, in
+    the order of the lease, which need not be the order of their offsets. A range that has messages
+    on both sides of `offset` is cut in two.
     """
     index = next(i for i, span in enumerate(grant.leased) if span.start < offset <= span.end)
     span = grant.leased[index]

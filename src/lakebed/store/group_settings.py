@@ -1,4 +1,4 @@
-"""Stores the settings of consumer groups that differ from the store's, in one file per group.
+"""Stores the settings that consumer groups have of their own, in one file per group.
 
     {"format": "lakebed group", "version": 1, "config": {"lease_ms": 5000}}
 
@@ -8,7 +8,8 @@ has the store's current value each time the group is opened. A group without own
 file.
 
 The file is in the same folder as the group's files of partition 0. It is written after those exist
-and removed before them, so a later group of the same name never inherits it.
+and removed before them. If they are lost, deleting the group may leave it; so it is also removed
+before a group is created. A later group of the same name never inherits it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class GroupSettings:
         self._defaults = defaults
 
     def config(self, topic: str, group: str) -> GroupConfig:
-        """Returns all settings of a group. Those that it does not set have the store's values."""
+        """Returns all settings of a group; those that are not its own have the store's values.
+
+        Raises `Corrupt` if the group's file is damaged, and `UnknownVersion` if a newer version of
+        Lakebed wrote it.
+        """
         path = self._path(topic, group)
         try:
             data = read_file(self._disk, path, size_max=MIB)
@@ -51,7 +56,7 @@ class GroupSettings:
     def keep(
         self, topic: str, group: str, config: GroupConfig, *, named: Collection[str] | None = None
     ) -> None:
-        """Stores a group's own settings durably. The group's other files must already exist.
+        """Stores a group's own settings durably. Its files of partition 0 must already exist.
 
         `named` are the names of the settings to store; None means those whose values differ from
         the store's. If there are none, the file is removed.
@@ -61,10 +66,14 @@ class GroupSettings:
             named = self._differing(config)
         own = {name: getattr(config, name) for name in field_names(GroupConfig) if name in named}
         if not own:
-            GroupPaths(self._root, GroupName(topic, 0, group)).remove_settings(self._disk)
+            self.remove(topic, group)
         elif not self._is_kept(path, own):
             document = {"format": FORMAT, "version": VERSION, "config": own}
             replace_atomically(self._disk, path, json.dumps(document).encode("ascii") + b"\n")
+
+    def remove(self, topic: str, group: str) -> None:
+        """Durably removes a group's own settings, if there are any."""
+        GroupPaths(self._root, GroupName(topic, 0, group)).remove_settings(self._disk)
 
     def _differing(self, config: GroupConfig) -> set[str]:
         names = field_names(GroupConfig)

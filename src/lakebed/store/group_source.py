@@ -1,8 +1,8 @@
-"""Supplies a consumer group (Stroma) with the messages of a partition (Keratin).
+"""Supplies a consumer group with facts about the messages of a partition.
 
 Messages that are damaged in the log cannot be delivered: the group settles them (marks them as
 never to be delivered), logs them and counts them. If the device cannot read messages, they may
-still be whole: the error is raised, and nothing is settled.
+still be whole: the error is raised, and the group does not settle them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEDULED = int(RecordFlags.SCHEDULED)
 
 
 class GroupSource:
-    """The messages of one partition, as a consumer group needs them (Stroma's `Source`)."""
+    """Reads one partition for a consumer group: implements `lakebed.stroma.source.Source`."""
 
     def __init__(
         self, partition: Partition, *, wants_keys: bool, counters: Counters | None = None

@@ -1,10 +1,10 @@
-"""Verifies consumer groups: the checksums of their snapshots and deltas, and their settings.
+"""Verifies the files of consumer groups: their snapshots, deltas and settings.
 
-Nothing is changed and no lock is taken. During the check another process may merge a group's delta
-into a new snapshot, or may have written only half of an event. So a file that looks damaged or torn
-is read again, and reported only if it looks so again. No file records how long a delta must be:
-bytes after its last good event are reported as torn, whether they are an unfinished write or
-damage.
+A delta is the log of the events since the last snapshot. Nothing is changed and no lock is taken.
+During the check another process may merge a group's delta into a new snapshot, or may have written
+only half of an event. So files that look damaged or torn are read several times, and reported only
+if they still look so. No file records how long a delta must be: bytes after its last good event are
+reported as torn, whether they are an unfinished write or damage.
 
 `plan_groups` lists the groups to check, `check_group` checks one group in one partition, and
 `join_groups` makes one report of all results.
@@ -38,7 +38,7 @@ from lakebed.stroma.recovery import RecoveredGroup
 
 _LOOKS = 5  # how many times a torn delta is read before it is reported
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
-_HASHED = "~"  # begins the file names of groups whose own names are too long for one
+_HASHED = "~"  # begins the names of the files of groups whose names are too long for a file name
 
 
 class GroupPiece(NamedTuple):
@@ -74,7 +74,7 @@ class GroupsReport(NamedTuple):
 
 
 def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
-    """Lists all groups of a root."""
+    """Lists the groups of a root, without those that are being deleted."""
     why = "the group of this file is unknown: the file with the group's names is missing or damaged"
     return GroupsPlan(
         pieces=tuple(map(GroupPiece, list_groups(disk, root))),
@@ -85,7 +85,7 @@ def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
 
 
 def unnamed_files(disk: Disk, root: PathLike) -> list[str]:
-    """Returns the snapshots and deltas whose group is unknown.
+    """Returns the paths of snapshots and deltas whose group is unknown.
 
     The files of a group with a long name are named by a hash, and a separate file has the group's
     name. If that file is missing or damaged, the group of the other files is unknown.
@@ -133,7 +133,10 @@ def check_group(
 
 
 def still_exists(disk: Disk, root: PathLike, name: GroupName) -> bool:
-    """Whether a group that has lost a file still exists, and is not being removed, file by file."""
+    """Whether a group and its topic exist and the group is not being deleted.
+
+    A deletion removes the files of a group one after another, so that some are missing for a while.
+    """
     topic = TopicPaths(os.fspath(root), name.topic)
     return topic_exists(disk, topic) and name in list_groups(disk, root)
 

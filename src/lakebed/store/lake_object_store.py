@@ -2,16 +2,17 @@
 
 It needs no network and no second root. The objects are in the bucket `lakebed-tier2`, which the
 first `put` creates without versioning: an object that is replaced or deleted leaves no old version.
-The bucket is reserved; only this module changes it. The first operation opens the object store, or
-creates it; a store whose logs stay in Tier 0 never gets one.
+The bucket is reserved; only this module changes it. The first operation opens the object store. If
+the store is open for writing, it creates an object store if there is none; logs that do not use
+Tier 2 do not need one.
 
 Invariants:
 - The object store gives the guarantees that `aof.tiers.object_store` requires: an object is
   complete or absent, it is durable when it is acknowledged, and every byte is verified before it is
   returned.
-- Damage is never reported as absence: an object with wrong bytes is `Corrupt`, not missing. An
-  object that is marked as damaged is left out of listings; `head` reads it again and raises
-  `Corrupt` if it is still damaged.
+- Reading an object with wrong bytes raises `Corrupt`, not `Missing`. An object that is marked as
+  damaged is left out of listings; `head` reads all of it again and raises `Corrupt` if it is still
+  damaged.
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
 def _opened(open_lake: Callable[[], Opened]) -> Opened:
     """Opens the object store.
 
-    Raises `Unavailable` if the object store as a whole is damaged: that is not damage of an object.
+    Raises `Unavailable` if the object store as a whole is damaged, because `Corrupt` means that one
+    object is damaged.
     """
     try:
         return open_lake()

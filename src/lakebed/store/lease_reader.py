@@ -32,7 +32,7 @@ def read_leased(
 ) -> Iterator[ReadLease]:
     """Reads the messages of a lease from the log, and yields them one batch of the log at a time.
 
-    Calls `on_skipped` for each damaged range.
+    Calls `on_skipped` for each range that is damaged or that the device cannot read.
     """
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
@@ -68,7 +68,7 @@ def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> Iterator
 def batches_between(
     partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
 ) -> Iterator[MessageBatch]:
-    """Yields the messages of `[start, end)` that still exist.
+    """Yields the messages of `[start, end)` that still exist, in batches.
 
     Messages that retention removes during the read are skipped. Damaged messages, and those that
     the device cannot read, are skipped too, and their ranges are passed to `on_skipped`.

@@ -24,9 +24,9 @@ class LeasedMessage(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
     delivery_count: int  # including this delivery
-    epoch: int  # fences earlier holders
+    epoch: int  # identifies the lease: acks under an earlier lease's epoch are refused
     deadline_ms: int  # since 1970
-    incarnation: str  # changes if topic or group is created again, or the store is restored
+    incarnation: str  # identifies the topic and the group: see `Held`
 
     @property
     def message(self) -> Message:
@@ -58,7 +58,8 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages of one partition that were leased together, given by their offsets.
 
     `epoch` identifies the lease. `incarnation` identifies the topic and the group: it changes when
-    one of them is deleted and created again, or when the store is restored from a backup.
+    one of them is deleted and created again, when a file of the group is lost, or when the store is
+    restored from a backup.
     """
 
     partition: int
@@ -68,7 +69,7 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[Held]:
-    """Groups messages by partition and lease; returns their offsets."""
+    """Returns the offsets of leased messages: one `Held` for each partition and lease."""
     leases: dict[tuple[int, int, str], list[int]] = {}
     for message in messages:
         lease = (message.partition, message.epoch, message.incarnation)

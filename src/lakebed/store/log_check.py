@@ -2,7 +2,8 @@
 
 There are three steps, which may run in different processes: `plan_log` lists the pieces to check, a
 `LogCheck` checks one piece after another, and `join_log` makes one report of the findings. If a
-segment moves to another tier in between, it is checked there; if it is removed, it is not counted.
+segment moves to another tier in between, it is checked there (in Tier 2 only if Tier 2 is to be
+read); if it is removed, it is not counted.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ _LOOKS_MAX = 3  # how many times a segment that keeps moving between tiers is lo
 class LogReport:
     """The result of verifying a log."""
 
-    segments: int = 0  # segments that were read, from any tier
-    records: int = 0  # records in these segments
-    warm_files: int = 0
-    objects: int = 0
-    unread: list[int] = field(default_factory=list)  # only in Tier 2, and not read from there
+    segments: int = 0  # segments read from Tier 0, or if they are not there, from a whole copy
+    records: int = 0  # good records in these segments
+    warm_files: int = 0  # warm files that were read, whole or damaged
+    objects: int = 0  # objects in Tier 2 that were read, whole or damaged
+    unread: list[int] = field(default_factory=list)  # ids of segments only in Tier 2, and not read
     problems: list[Problem] = field(default_factory=list)
     unreached: Tier2Error | None = None  # why not all objects were read
     archived: int = 0  # segments in the archive, which no other field counts
 
 
 class LogPiece(NamedTuple):
-    """One unit of the check: a segment on disk, or a copy in Tier 1 or Tier 2."""
+    """One unit of the check: a segment in Tier 0 or the archive, or a copy in Tier 1 or Tier 2."""
 
     log: str
     what: SegmentPiece | CopyPiece
@@ -60,7 +61,7 @@ class LogFinding(NamedTuple):
     """The result of checking one `LogPiece`."""
 
     segment_id: int
-    tier: int
+    tier: int  # of the piece; 0 also for a segment that left Tier 0 and was read from elsewhere
     records: int | None  # good ones; None if not read, or for a damaged copy in Tier 1 or 2
     problems: tuple[Problem, ...] = ()
     unreached: Tier2Error | None = None
@@ -70,9 +71,10 @@ class LogFinding(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Whether there is a result to report.
+        """Whether the piece was read, has a problem, or is in a Tier 2 that cannot be reached.
 
-        There is none if the piece was removed while the log was verified.
+        If none of these is true, and `is_unread` is not set, the piece was removed while the log
+        was verified.
         """
         return self.records is not None or bool(self.problems) or self.unreached is not None
 
@@ -126,7 +128,7 @@ class LogCheck:
     def run(self, piece: LogPiece) -> LogFinding | None:
         """Checks one piece; returns None if its file or object was removed since the plan was made.
 
-        If the segment is only in a colder tier now, it is checked there instead.
+        If the segment is only in colder tiers now, a copy there is checked instead.
         """
         what = piece.what
         if isinstance(what, CopyPiece):

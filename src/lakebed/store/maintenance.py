@@ -3,12 +3,12 @@
     store.maintenance.verify_log("orders", progress=lambda done, total: ...)
 
 All of it is safe while the store is in use; work that would not be safe is refused:
-- Segments are moved by the log's own tiering, which does one thing at a time to a segment.
+- Segments are moved by the log's own tiering, which runs one operation on a segment at a time.
 - A log is verified up to its durable end. Repairing a log copies damaged bytes to the quarantine
   and never removes them from the log. Torn bytes were removed when the log was opened; the report
   has their number.
-- `mark_objects` reads the object versions that a verification found to be damaged once more, and
-  marks those that still are.
+- `mark_objects` reads again the object versions that a verification found to be damaged, and marks
+  those that still are.
 - A topic can be repaired, and a log's Tier 2 migrated, only while the topic or log is not open;
   otherwise `Busy` is raised. As an exception, a topic of which a partition cannot be opened is
   closed and repaired.
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class Maintenance:
     """Runs maintenance on one store. Thread-safe.
 
-    In all methods, `segments` are the ids of the segments to work on; None means all sealed ones
-    that need the work.
+    Where a method has a parameter `segments`, it takes the ids of the segments to work on; None
+    means all sealed segments of the log that need the work and can be moved.
     """
 
     def __init__(self, store: Store) -> None:
@@ -70,7 +70,7 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Upload the given segments, by default all whose last upload failed."""
+        """Upload segments to Tier 2, by default all whose last upload failed."""
         return self._moves(log, progress).retry_upload(segments)
 
     def evict(
@@ -81,7 +81,7 @@ class Maintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Remove segments that are in Tier 2 from Tier 0; with `warm` also from Tier 1."""
+        """Remove segments from Tier 0, and with `warm` also from Tier 1, if Tier 2 has them."""
         return self._moves(log, progress).evict(segments, warm=warm)
 
     def hydrate(
@@ -91,12 +91,15 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Bring segments back into Tier 0."""
+        """Bring segments back into Tier 0, from Tier 1 or Tier 2."""
         return self._moves(log, progress).hydrate(segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload objects of a log's Tier 2 again, from local copies, if they are missing, or if
-        their size or recorded checksum is wrong. Their content is not read."""
+        """Check a log's objects in Tier 2, and upload again those that are missing or wrong.
+
+        An object is wrong if its size or its recorded checksum is; its content is not read. It can
+        be uploaded again only if a local copy of its segment exists.
+        """
         return self._moves(log, progress).repair()
 
     def migrate_tier2(
@@ -107,9 +110,11 @@ class Maintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's objects to another Tier 2 and use that from then on.
+        """Copy a log's Tier 2 objects to another Tier 2, which the log uses from then on.
 
-        Raises `Busy` if the log is open. See `AofManager.migrate_tier2`.
+        The default for `address` is the Tier 2 of new logs. With `delete`, the objects at the old
+        address are deleted afterwards. Raises `Busy` if the log is open. See
+        `AofManager.migrate_tier2`.
         """
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)
@@ -119,13 +124,19 @@ class Maintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read and check all of a log; with `tier2` also its objects in Tier 2."""
+        """Read and check all segments of a log; with `tier2` also their objects in Tier 2.
+
+        Without `tier2`, segments that only Tier 2 has are not read; the report lists them.
+        """
         self._check(log)
         with self._store.open_read_only() as store:
             return store.maintenance.verify_log(log, tier2=tier2, progress=progress)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
-        """Read the manifest log of a log and compare it with the segments and their copies."""
+        """Read a log's manifest log; compare it with the log's segments and their copies.
+
+        `log` is the log's name or stream id. The content of copies in Tiers 1 and 2 is not read.
+        """
         with self._store.open_read_only() as store:
             return store.maintenance.verify_manifest(log, progress=progress)
 
@@ -155,7 +166,8 @@ class Maintenance:
     ) -> LakeReport:
         """Read and check all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
-        Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
+        Calls `progress` with the number of bytes read so far, and 0 instead of the total, which is
+        not known. Raises `InputError` if there is a `prefix` but no `bucket`.
         """
         with self._store.open_read_only() as store:
             return store.maintenance.verify_objects(bucket=bucket, prefix=prefix, progress=progress)
@@ -163,8 +175,8 @@ class Maintenance:
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
         """Read and check all logs, topics, groups and objects of the store.
 
-        With `tier2` the segments of logs are read from Tier 2 too. In any case, the uploaded chunks
-        of manifest logs are looked up in Tier 2.
+        With `tier2`, the copies of log segments in Tier 2 are read too. Even without it, Tier 2 is
+        asked whether it has the uploaded chunks of manifest logs.
         """
         with self._store.open_read_only() as store:
             return store.maintenance.verify_store(tier2=tier2, progress=progress)
@@ -172,7 +184,7 @@ class Maintenance:
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read object versions again: mark the damaged ones, clear the marks of the whole ones."""
+        """Read object versions again; mark the damaged ones, and unmark those that are whole."""
         from lakebed.store.damage_marks import mark_damaged
 
         return mark_damaged(self._store.lake, versions, progress=progress)

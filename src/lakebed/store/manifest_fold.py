@@ -1,7 +1,8 @@
 """Folds the records of a manifest log into segment states, and compares its snapshots with them.
 
-The fold begins with the first record, if that still exists. Otherwise, and after every gap, it
-begins with the next snapshot, which is trusted; later snapshots are compared with the fold. No I/O.
+To fold means to apply the records one after another. The fold begins with the first record, if that
+still exists. Otherwise, and after every gap, it begins with the next snapshot, which is trusted;
+later snapshots are compared with the fold. No I/O.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ManifestFold:
     def __init__(self, snapshots: Iterable[Snapshot], *, is_from_start: bool) -> None:
         self.index = ManifestIndex() if is_from_start else None  # None while the state is unknown
         self.ordinal = 0 if is_from_start else None  # records before `_end`
-        self.news_count = 0  # records after the newest snapshot that change the state
+        self.news_count = 0  # records about segments since the last snapshot
         self.compared_count = 0
         self.disagreements: list[Disagreement] = []
         self._end = Position(0, 0)  # how far the fold has come
@@ -68,7 +69,7 @@ class ManifestFold:
     def end_chunk(self, end: Position, *, is_whole: bool) -> None:
         """Ends a chunk whose last good record ends at `end`.
 
-        `is_whole` says whether the chunk has all its records.
+        `is_whole` is False if the chunk has lost records.
         """
         self._reach(end)
         self._is_cut = not is_whole
@@ -79,13 +80,13 @@ class ManifestFold:
         self.index = self.ordinal = None
 
     def finish(self) -> None:
-        """Ends the fold after the last chunk, and compares the remaining snapshots."""
+        """Ends the fold after the last chunk, and judges the remaining snapshots."""
         self._reach(Position(self._end.chunk_index + 1, RECORDS_START))
         for snapshot in self._snapshots:
             self._follow(snapshot)
 
     def _reach(self, place: Position) -> None:
-        """Moves the end of the fold to `place`, and compares the snapshots up to there."""
+        """Moves the end of the fold to `place`, and judges the snapshots up to there."""
         while self._snapshots and self._snapshots[0].position <= place:
             snapshot = self._snapshots.popleft()
             if snapshot.position == place:

@@ -1,6 +1,7 @@
 """Finds the manifest log of a log, by the log's name or by its stream id.
 
-`log.json` has the stream id, which is the name of the manifest log's folder. If `log.json` is lost
+A manifest log records what happens to the segments of a log: when they are sealed, uploaded,
+evicted. `log.json` has the stream id, which is the name of the manifest log's folder. If it is lost
 or damaged and there is only one such folder, that folder is used. The writer does the same for a
 lost `log.json`, but does not open a log whose `log.json` is damaged. A tool that searches for
 damage must not stop there.
@@ -36,7 +37,7 @@ class ManifestLog(NamedTuple):
     log: str
     paths: LogPaths
     stream: str  # 16 hex digits
-    is_enabled: bool | None  # None if `log.json` is unreadable
+    is_enabled: bool | None  # None if `log.json` is missing or damaged
     problem: Problem | None  # what is wrong with `log.json`
     reader: ManifestReader
 
@@ -53,7 +54,9 @@ class ManifestLog(NamedTuple):
 def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
     """Returns the manifest log of a log, given the log's name or stream id.
 
-    Raises `NotFound` if there is no such log, or its manifest log is missing or empty.
+    Raises `NotFound` if there is no such log, or its manifest log is missing or empty, `InputError`
+    if several logs have the stream id, and a `DataError` if `log.json` does not show which manifest
+    log is in use.
     """
     check_log_name(text)
     manifest_log = _find(disk, root, text)
@@ -64,9 +67,10 @@ def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
 
 
 def manifest_log_of(disk: Disk, root: PathLike, text: str) -> ManifestLog | None:
-    """Returns the manifest log of a log, even if it is empty; None if the log never had one.
+    """Returns the manifest log of a log, even if it is empty; None if the log has none.
 
-    `text` is the log's name or stream id. Raises `NotFound` if there is no such log.
+    `text` is the log's name or stream id. Raises the errors of `find_manifest_log`, but `NotFound`
+    only if there is no such log.
     """
     check_log_name(text)
     try:
@@ -91,7 +95,7 @@ def _find(disk: Disk, root: PathLike, text: str) -> ManifestLog:
 
 
 def _all(disk: Disk, root: PathLike) -> list[ManifestLog]:
-    """Returns the manifest logs of all logs; skips logs whose stream id is not known."""
+    """Returns the manifest logs of all logs; skips logs whose stream id cannot be determined."""
     manifest_logs: list[ManifestLog] = []
     for name in log_names(disk, root):
         try:
@@ -112,7 +116,8 @@ def _manifest_of(disk: Disk, paths: LogPaths) -> ManifestLog:
 def _identity(disk: Disk, paths: LogPaths) -> tuple[LogIdentity | None, Problem | None]:
     """Returns the content of `log.json`, or a problem if the file is missing or damaged.
 
-    Raises the error of a damaged file if there is no folder of a manifest log.
+    Raises the error of a damaged file if there is no folder of a manifest log, and `UnknownVersion`
+    if a newer version of Lakebed wrote the file.
     """
     try:
         return load_identity(disk, paths), None
@@ -136,8 +141,8 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
             return stream
         case []:
             raise NotFound(
-                f"log {paths.name} has no manifest log: it was not opened for writing since the "
-                "upgrade to a version with manifest logs; open it for writing to create one"
+                f"log {paths.name} has neither a log.json nor a manifest log; opening it for "
+                "writing creates a manifest log, unless that is switched off"
             )
         case streams:
             names = ", ".join(streams)
@@ -149,9 +154,10 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
 
 
 def stream_folders(disk: ReadableDisk, paths: LogPaths) -> list[str]:
-    """Returns the names of the folders in which a log's manifest log may be: valid stream ids.
+    """Returns the names of the folders that may hold a log's manifest log: all valid stream ids.
 
-    A log has one such folder, unless others were copied there; none if it has no manifest log.
+    A log normally has one such folder. It has none if it has no manifest log, and more if others
+    were copied there.
     """
     if not disk.is_folder(paths.manifest):
         return []

@@ -1,7 +1,7 @@
 """Returns the state of a manifest log as of a position or a time, and the history of a segment.
 
-If the first chunks were removed, the history begins with the oldest snapshot. A moment before the
-beginning of the history is refused.
+If the first chunks were removed, the history begins with the oldest readable snapshot. A moment
+before the beginning of the history is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Beginning(NamedTuple):
 
 
 class RecordedHistory(NamedTuple):
-    """The state of a segment in the oldest snapshot; the first records before it were removed."""
+    """The state of a segment in the oldest snapshot, in place of removed records before that."""
 
     position: Position
     snapshot_id: int
@@ -52,14 +52,15 @@ def parse_position(text: str) -> Position:
 
 
 def looks_like_position(text: str) -> bool:
-    """Whether `text` can only be a position: no time is written as digits and a single colon."""
+    """Whether `text` is digits with a single colon, as in a position and never in a time."""
     return text.count(":") == 1 and text.replace(":", "").isdigit()
 
 
 def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
     """Returns the state at a moment; None means now.
 
-    Raises `NotFound` if the moment is not part of the history.
+    Raises `NotFound` if the moment is before the beginning of the history, or is a position at
+    which no record begins or ends.
     """
     if moment is not None:
         beginning = history_beginning(reader)
@@ -73,7 +74,8 @@ def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
 def history_beginning(reader: ManifestReader) -> Beginning:
     """Returns the first moment at which the state is known.
 
-    Raises `NotFound` if the first chunks are missing and no snapshot is readable.
+    Raises `NotFound` if no snapshot is readable and the first chunks are missing, or there are no
+    chunks.
     """
     indexes = reader.chunk_indexes()
     if indexes[:1] == [0]:
@@ -92,8 +94,9 @@ def history_beginning(reader: ManifestReader) -> Beginning:
 def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
     """Returns the records about one segment in order, and every damaged place that may hide more.
 
-    If the first chunks were removed, the segment's state in the oldest snapshot is included, in its
-    place. Raises `NotFound` if nothing is recorded about the segment.
+    If the first chunks were removed, the segment's state in the oldest readable snapshot is
+    included, at the snapshot's position. Raises `NotFound` if nothing is recorded about the
+    segment.
     """
     steps: list[Step] = []
     recorded_ids: set[int] = set()
@@ -125,9 +128,10 @@ class BeforeHistory(NotFound):
 
 
 def _recorded_steps(reader: ManifestReader, segment_id: int, recorded_ids: set[int]) -> list[Step]:
-    """Returns a segment's state in the oldest snapshot, if earlier records were removed.
+    """Returns a segment's state in the oldest readable snapshot, if the first chunks were removed.
 
-    The list is empty otherwise. Adds the ids of all segments of that snapshot to `recorded_ids`.
+    The list is empty otherwise, or if the snapshot does not have the segment. Adds the ids of all
+    segments of that snapshot to `recorded_ids`.
     """
     if reader.chunk_indexes()[:1] == [0]:
         return []

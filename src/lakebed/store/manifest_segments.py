@@ -3,10 +3,10 @@
 The manifest log may lag: while another process writes, its latest records are not committed yet,
 and a crash may lose them. Opening the log for writing records what is missing. Such a lag is only
 possible at the ends of the log: new and newly sealed segments at its newest end, removed segments
-at its oldest end. It is reported as a note, and so is a file of a segment that is not recorded as
-in Tier 0, because the segment may be moving between tiers. Any other difference is a problem:
-either a record or a file is lost. If the manifest log is switched off, missing records and missing
-files are only notes.
+at its oldest end. A lag is reported as a note. So is a segment file in Tier 0 if the manifest log
+has the segment only in other tiers, because the segment may be moving between tiers. Any other
+difference is a problem: either a record or a file is lost. If the manifest log is switched off,
+missing records and missing files are only notes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class OnDisk(NamedTuple):
 
     name: SegmentName
     path: str
-    is_empty: bool  # no record written; the manifest log records a segment with its first one
+    is_empty: bool  # it has no record yet; a manifest log records a segment with its first record
     footer: SegmentFooter | None
-    problem: str  # why there is no valid footer
+    problem: str  # what is wrong with the footer; empty if it is good, or not written yet
 
 
 class SegmentFiles(NamedTuple):
-    """The segment files of a log: in its folder, and the ids of those in its archive."""
+    """The files in a log's `segments` folder by segment id, and the ids of archived segments."""
 
     folder: str
     resident: dict[int, OnDisk]
@@ -59,12 +59,13 @@ class Comparison:
     ) -> None:
         """Compares the state `index` with `files`.
 
-        `is_current` is False if the manifest log is switched off. `is_at_rest` is True if
-        everything seems to be recorded; then a missing file was not removed by retention just now.
+        `is_current` is False if the manifest log is switched off. `is_at_rest` is True if no record
+        about a segment follows the newest snapshot: then everything seems to be recorded, and a
+        missing file was not removed by retention just now.
         """
         self.problems: list[Problem] = []
         self.notes: list[str] = []
-        self.is_doubtful = False  # repeating the comparison may show that it was only lag
+        self.is_doubtful = False  # whether a missing file may be a lag: then compare again later
         self._files = files
         self._is_current = is_current
         self._is_at_rest = is_at_rest
@@ -171,7 +172,7 @@ class Comparison:
 
 
 def survey_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
-    """Returns the segment files that exist now. Reads only headers and footers."""
+    """Returns the segment files of a log that exist now. Reads only headers and footers."""
     names = map(SegmentName.parse, disk.names(paths.segments))
     segment_files = (_segment_on_disk(disk, paths, name) for name in sorted(filter(None, names)))
     folder = paths.archive
@@ -184,7 +185,7 @@ def survey_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
 
 
 def _segment_on_disk(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
-    """Returns a segment's file and footer; None if the file was removed since it was listed."""
+    """Reads the header and footer of a segment file; returns None if the file was removed."""
     path = paths.segment(name)
     try:
         with disk.open(path) as file:

@@ -42,10 +42,10 @@ class ChunkFacts(NamedTuple):
     record_count: int  # good records, including those after damage
     unknown_count: int  # how many of them are of unknown types
     flagged_count: int  # how many of them have flags
-    committed_bytes: int | None  # None if the header is unreadable
-    base_record: int | None  # None if the header is unreadable
+    committed_bytes: int | None  # None if there is no readable header
+    base_record: int | None  # None if there is no readable header
     file_bytes: int
-    is_crc_right: bool | None  # None if the checksum cannot be computed
+    is_crc_right: bool | None  # None if the checksum cannot be verified
     problem: str  # empty if the chunk is whole
 
     @property
@@ -65,7 +65,7 @@ class SnapshotFacts(NamedTuple):
     state: str  # whole, torn, corrupt, newer
     file_bytes: int
     snapshot: Snapshot | None  # None if it is not whole
-    problem: str
+    problem: str  # empty if the snapshot is whole
 
 
 class Damaged(NamedTuple):
@@ -91,7 +91,7 @@ Plausibility = Callable[[], Plausible]
 def survey_chunks(
     reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
 ) -> Iterator[SurveyedChunk]:
-    """Yields the chunks from number `first` on, oldest first, with the gaps between them."""
+    """Yields the chunks from number `first` on, oldest first, and an item for each gap between."""
     expected: int | None = None
     indexes = reader.chunk_indexes()
     for index in indexes:
@@ -108,7 +108,7 @@ def survey_chunks(
 def survey_chunk(
     reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
 ) -> SurveyedChunk | None:
-    """Reads one chunk; returns None if it was removed."""
+    """Reads one chunk; returns None if its file does not exist."""
     path = reader.paths.chunk(index)
     try:
         judged = reader.chunk(index, is_last=is_last, plausibility=plausibility)
@@ -125,7 +125,7 @@ def survey_chunk(
 
 
 def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
-    """Yields all snapshots, oldest first."""
+    """Reads and yields all snapshots, even if they are damaged, oldest first."""
     for snapshot_id in reader.snapshot_ids():
         path = reader.paths.snapshot(snapshot_id)
         try:
@@ -147,8 +147,8 @@ def entries(
 ) -> Iterator[Entry]:
     """Yields the good records and the damaged places of a manifest log, in order.
 
-    `start` is the position to begin at; `chunk_index` is the last chunk, and without `start` also
-    the first. By default all chunks are read.
+    Begins at the position `start`, and ends after the chunk `chunk_index`. If only `chunk_index` is
+    given, reads only that chunk; by default, reads all chunks.
     """
     first = start.chunk_index if start is not None else chunk_index or 0
     for surveyed in survey_chunks(reader, first=first):
@@ -172,7 +172,10 @@ def entries_of(surveyed: SurveyedChunk) -> Iterator[Entry]:
 
 
 def ignored_names(reader: ManifestReader) -> list[str]:
-    """Returns the names of the files in the folder that are not part of the manifest log."""
+    """Returns the names of the files in the folder that are not part of the manifest log.
+
+    Temporary files, and the subfolder `bundles`, are left out.
+    """
     if not reader.disk.is_folder(reader.paths.folder):
         return []
     own_names = {os.path.basename(reader.paths.chunk(index)) for index in reader.chunk_indexes()}
@@ -249,7 +252,7 @@ def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]
 
 
 def _error_text(error: DataError) -> str:
-    """Returns the error's text without the file's path."""
+    """Returns the error's text without the file's path and the position in it."""
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"
     return f"{error.problem}{facts}"

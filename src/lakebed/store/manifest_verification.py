@@ -10,8 +10,8 @@ The checks are:
 - The state agrees with the segments on disk, apart from lag (see `manifest_segments`).
 
 Nothing is changed and no lock is taken. Snapshots are read first, then the chunks, then the
-segments, so data that a writer adds meanwhile never looks like a loss. Data that a writer removes
-may look like a loss; then the whole verification is repeated.
+segments, so data that a writer adds meanwhile does not look like a loss. Segments that a writer
+removes meanwhile may look lost; then the whole verification is repeated, up to two times.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class ManifestReport:
     """The result of verifying a manifest log. Notes are unusual facts that are not damage."""
 
     chunk_count: int = 0
-    record_count: int = 0
+    record_count: int = 0  # good records
     snapshot_count: int = 0
-    compared_snapshot_count: int = 0
+    compared_snapshot_count: int = 0  # snapshots compared with the records before them
     segment_count: int = 0  # segments compared with their files
-    warm_file_count: int = 0  # this and the next two are counted by `tier_verification`
+    warm_file_count: int = 0  # this and the next two counts are set by the caller
     object_count: int = 0
     uploaded_chunk_count: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    is_doubtful: bool = False
-    unreached: Tier2Error | None = None  # why not all objects were checked
+    is_doubtful: bool = False  # whether a segment that looks lost may just have been removed
+    unreached: Tier2Error | None = None  # why not all objects were checked; set by the caller
 
     def add(self, path: str, problem: str, *, offset: int | None = None, state: str = "") -> None:
         verdict = Verdict.TORN if state == "torn" else Verdict.CORRUPT
@@ -75,7 +75,7 @@ class ManifestReport:
 def verify_manifest_log(
     manifest_log: ManifestLog, *, runner: Runner, progress: Progress
 ) -> ManifestReport:
-    """Verifies a manifest log.
+    """Verifies a manifest log, and again if a segment that looks lost may just have been removed.
 
     Calls `progress` with the number of chunks read so far, and the number of all chunks.
     """

@@ -1,9 +1,9 @@
-"""Counts the messages of a partition from an offset on.
+"""Counts the messages of a partition from an offset up to the high watermark.
 
 Compaction removes messages only from sealed segments, and leaves gaps in their offsets. So each
-sealed segment of a compacted topic is read once to count its messages; after that a count reads at
-most one batch of one segment. In all other segments, messages are counted by subtracting offsets,
-so that lost messages and records that are internal to the log count too.
+sealed segment of a compacted topic is read once to count its messages; after that, a count reads
+only the part of a batch before its first offset. In all other segments, messages are counted by
+subtracting offsets, so that lost messages and records that are internal to the log count too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class _CountedRange(NamedTuple):
-    """The first offset of each batch of a segment, and a count of messages for each batch.
+    """The first offset of each batch of a segment, and for each batch a count of messages.
 
-    The count includes all messages from the beginning of the batch to the end of the segment.
+    The count includes the messages of the batch and of all later batches of the segment.
     """
 
     firsts: list[int]
@@ -40,8 +40,8 @@ class MessageCounts:
     def count(self, start: int, end: int) -> int:
         """Returns how many messages are in `[start, end)`.
 
-        `end` must be a recent high watermark. A sealed segment that cannot be read is counted as if
-        each of its offsets had a message.
+        `end` must be a recent high watermark. In a sealed segment that cannot be read, each offset
+        counts as a message.
         """
         if not self._is_compacted or start >= end:
             return max(0, end - start)

@@ -1,4 +1,5 @@
-"""The file of a pin, which protects segments of a log, or messages of a partition, for a time.
+"""The format of a pin's file. A pin protects segments of a log, or messages of a partition, from
+retention until it expires.
 
     {"version": 1, "log": "orders", "segments": {"start": 3, "end": 7},
      "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000}
@@ -7,7 +8,8 @@
      "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000,
      "renewed_ms": 1700000300000}
 
-Ranges are half-open. `renewed_ms` is missing until a pin is renewed for the first time.
+Ranges are half-open. Times are in milliseconds since 1970. `renewed_ms` is missing until the pin is
+renewed for the first time.
 """
 
 from __future__ import annotations
@@ -57,20 +59,21 @@ class Pin:
     pin_id: str
     start: int
     end: int
-    expires_ms: int  # since 1970, as is created_ms
+    expires_ms: int  # since 1970, as are created_ms and renewed_ms
     owner: str
     created_ms: int
     log: str | None = None
     topic: str | None = None
     partition: int | None = None
-    renewed_ms: int | None = None  # since 1970; None until it is renewed
+    renewed_ms: int | None = None  # None until the pin is renewed for the first time
 
     def is_in_effect(self, now_ms: int) -> bool:
         """Whether the pin protects its range at `now_ms`.
 
-        A pin that lasts longer than `DURATION_MS_MAX` is damaged, and is not in effect. The
-        duration counts from `now_ms`, or from when the pin was created or renewed if that is later,
-        because the clock was set back.
+        Returns False if the pin has expired. Also returns False if it expires more than
+        `DURATION_MS_MAX` after `now_ms`, because no valid pin lasts that long. If the clock was set
+        back, so that the pin was created or last renewed after `now_ms`, that time counts instead
+        of `now_ms`.
         """
         given_ms = self.created_ms if self.renewed_ms is None else self.renewed_ms
         lasts_ms = self.expires_ms - max(given_ms, now_ms)
@@ -104,9 +107,9 @@ def encode_pin(pin: Pin) -> bytes:
 
 
 def decode_pin(data: bytes, *, pin_id: str) -> Pin:
-    """Decodes a pin's file.
+    """Decodes `data`, the content of a pin's file.
 
-    Raises `Corrupt` or `InputError` if it is not a valid pin of this version.
+    Raises `Corrupt` if it is not a pin of this version, and `InputError` as `check_pin` does.
     """
     try:
         document = json.loads(data)
@@ -121,7 +124,10 @@ def decode_pin(data: bytes, *, pin_id: str) -> Pin:
 
 
 def check_pin(pin: Pin) -> None:
-    """Raises `InputError` unless every field is within its limits."""
+    """Raises `InputError` unless the pin's log or partition, range and owner are valid.
+
+    The times are not checked.
+    """
     if pin.log is not None and pin.topic is None and pin.partition is None:
         if not 0 <= pin.start < pin.end <= SEGMENT_INDEX_MAX + 1:
             raise InputError(
@@ -138,9 +144,12 @@ def check_pin(pin: Pin) -> None:
         check_topic_name(pin.topic)
         check_partition(pin.partition)
     else:
-        raise InputError("a pin needs either a log, or a topic and a partition")
+        raise InputError("a pin needs either a log, or a topic and a partition, and not both")
     if not 0 < len(pin.owner) <= OWNER_CHARACTERS_MAX:
-        raise InputError(f"the owner of a pin must have 1 to {OWNER_CHARACTERS_MAX} characters")
+        raise InputError(
+            f"the owner of a pin must have 1 to {OWNER_CHARACTERS_MAX} characters, "
+            f"not {len(pin.owner)}"
+        )
 
 
 def _segments(document: Mapping[str, Any], pin_id: str) -> Pin:

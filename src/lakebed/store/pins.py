@@ -1,16 +1,17 @@
 """Pins: ranges of logs and partitions that retention must not remove because they will be read.
 
 Each file `pins/<id>.json` is one pin (see `pin_file`), which protects segments of a log or messages
-of a partition. A pin is in effect until it expires, by the wall clock; its owner renews it before
-that. Any process may create pins, even if it opened the store read-only. After that it must check
-that the pinned range still exists, because retention may have removed it first.
+of a partition. A pin is in effect until it expires, by the wall clock; to keep it longer, its owner
+renews it before that. Any process may create pins, even if it opened the store read-only. After
+creating a pin, the process must check that the pinned range still exists, because retention may
+have removed the range just before.
 
 Invariants:
 - Retention sees every pin that was written before it lists the pins.
-- A file that is not a valid pin, or that expires more than `DURATION_MS_MAX` after it was created
-  or renewed, is ignored. If the clock is set back, a pin stays in effect for longer.
+- A file that is not a valid pin is ignored, and so is a pin that expires more than
+  `DURATION_MS_MAX` from now. If the clock is set back, a pin stays in effect for longer.
 - Expired pins are removed by the writer, and by `pin` and `pin_ranges` of any process, but only
-  `GRACE_MS` after they expired, so that a pin is never removed while it is being renewed.
+  `GRACE_MS` after they expired, so that a renewal that has just begun can finish first.
 """
 
 from __future__ import annotations
@@ -57,20 +58,21 @@ _log = logging.getLogger(__name__)
 
 
 def random_id() -> str:
-    """Returns a new id for a pin."""
+    """Returns a new random id for a pin: 16 hexadecimal digits."""
     return secrets.token_hex(8)
 
 
 def id_source(random: Random | None) -> Callable[[], str]:
-    """Returns a function that returns new ids for pins.
+    """Returns a function that returns a new id for a pin on each call.
 
-    They are drawn from `random`, if that is given, so that simulations repeat.
+    If `random` is given, the ids are drawn from it, so that a simulation with the same seed uses
+    the same ids.
     """
     return random_id if random is None else lambda: f"{random.getrandbits(64):016x}"
 
 
 class Pins:
-    """The pins of one root. Thread-safe: every call reads the folder again."""
+    """The pins of one store. Thread-safe. Nothing is cached: calls read the pin files again."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Pins:
         is_writer: bool,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        """With `is_writer`, listing the pins also removes expired ones."""
+        """With `is_writer`, listing the pins also removes those that expired `GRACE_MS` ago."""
         self._disk = disk
         self._folder = os.path.join(os.fspath(root), FOLDER_NAME)
         self._clock = clock
@@ -91,9 +93,10 @@ class Pins:
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the segments `[segment_start, segment_end)` of a log; durable when it returns.
+        """Pin the segments `[segment_start, segment_end)` of a log for `duration_ms` from now.
 
-        Also removes pins that expired more than `GRACE_MS` ago.
+        The pin is durable when this returns. Also removes pins that expired at least `GRACE_MS`
+        ago.
         """
         self._remove_expired()
         return self.create(
@@ -103,7 +106,10 @@ class Pins:
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the messages `[start, end)` of a partition; durable when it returns."""
+        """Pin the messages `[start, end)` of a partition for `duration_ms` from now.
+
+        The pin is durable when this returns.
+        """
         return self.create(
             topic=topic,
             partition=partition,
@@ -124,7 +130,11 @@ class Pins:
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """Pin segments of a log, or messages of a partition of a topic; durable when it returns."""
+        """Pin segments of a log, or messages of a partition, for `duration_ms` from now.
+
+        The range is `[start, end)`: segment ids if `log` is given, or offsets if `topic` and
+        `partition` are. The pin is durable when this returns.
+        """
         now_ms = self._now_ms()
         _check_duration(duration_ms)
         pin = Pin(
@@ -144,9 +154,10 @@ class Pins:
     def pin_ranges(
         self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
     ) -> list[Pin]:
-        """Pin all ranges, or none if one cannot be pinned; durable when it returns.
+        """Pin all ranges for `duration_ms` from now; the pins are durable when this returns.
 
-        Also removes pins that expired more than `GRACE_MS` ago.
+        If a range cannot be pinned, the pins that were already created are released, and the error
+        is raised. Also removes pins that expired at least `GRACE_MS` ago.
         """
         self._remove_expired()
         pins: list[Pin] = []
@@ -159,32 +170,34 @@ class Pins:
         return pins
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Renew pins for about `duration_ms` from now; return the ids of those still in effect.
+        """Make pins last for about `duration_ms` from now; return the ids of those that exist.
 
-        Pins that were released or have expired are left out.
+        Pins that were released, have expired or are damaged are left out.
 
-        A pin that expires later than that is shortened. A pin that still has at least five sixths
-        of that time was renewed recently, and is left as it is.
+        A pin that would last longer than `duration_ms` is shortened. A pin that still lasts for
+        five sixths of `duration_ms` or more is left as it is, because it was renewed recently.
         """
         _check_duration(duration_ms)
         return [pin_id for pin_id in pin_ids if self._is_kept(pin_id, duration_ms)]
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove pins. Errors are ignored: a pin that cannot be removed expires later."""
+        """Remove pins. Errors are ignored: a pin that cannot be removed stays until it expires."""
         for pin_id in pin_ids:
             with contextlib.suppress(LakebedError):
                 self.release(pin_id)
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Renew a pin for `duration_ms` from now.
+        """Make a pin last for `duration_ms` from now, and return the renewed pin.
 
-        Raises `NotFound` if it was released or has expired.
+        Raises `NotFound` if the pin was released, has expired or is damaged.
         """
         _check_duration(duration_ms)
         now_ms = self._now_ms()
         pin = self._load(pin_id)
         if pin is None or pin.expires_ms <= now_ms:
-            raise NotFound(f"pin {pin_id} was released or has expired; create a new pin")
+            raise NotFound(
+                f"pin {pin_id} was released, has expired or is damaged; create a new pin"
+            )
         renewed = replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms)
         self._write(renewed)
         return renewed
@@ -206,7 +219,8 @@ class Pins:
     def all_active(self) -> list[Pin]:
         """Return the pins that are in effect now, those of logs first.
 
-        The writer also removes pins that expired more than `GRACE_MS` ago.
+        In the process that has the store open for writing, this also removes pins that expired at
+        least `GRACE_MS` ago.
         """
         now_ms = self._now_ms()
         active = []
@@ -218,11 +232,14 @@ class Pins:
         return sorted(active, key=lambda pin: pin.log is None)
 
     def covers(self, log: str, segment_id: int) -> bool:
-        """Whether a segment is pinned now. Also true if the pins cannot be read."""
+        """Whether a segment is pinned now. Also true if the pins cannot be read from disk."""
         return self._is_any(lambda pin: pin.covers(log, segment_id))
 
     def covers_offsets(self, topic: str, partition: int, start: int, end: int) -> bool:
-        """Whether any message of `[start, end)` is pinned now. Also true if pins are unreadable."""
+        """Whether any message of `[start, end)` in a partition is pinned now.
+
+        Also true if the pins cannot be read from disk.
+        """
         return self._is_any(lambda pin: pin.overlaps(topic, partition, start, end))
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
@@ -252,7 +269,7 @@ class Pins:
         return [pin for pin in pins if pin is not None]
 
     def _load(self, pin_id: str) -> Pin | None:
-        """Loads a pin; None if its file is missing or not a valid pin."""
+        """Loads a pin; returns None if its file is missing or is not a valid pin."""
         path = self._path(pin_id)
         try:
             return decode_pin(read_file(self._disk, path, size_max=FILE_BYTES_MAX), pin_id=pin_id)
@@ -269,9 +286,10 @@ class Pins:
         self._write(pin)
 
     def remove_temporaries(self) -> None:
-        """Removes the temporary files of processes that were killed. Only a writer may call it.
+        """Removes all temporary files from the folder; killed processes may have left some.
 
-        Disk errors are ignored: leftover files must not prevent a store from opening.
+        Only the process that has the store open for writing may call this. Errors are ignored:
+        leftover files must not prevent a store from opening.
         """
         with contextlib.suppress(LakebedError):
             if self._disk.is_folder(self._folder):
@@ -297,7 +315,9 @@ class Pins:
 
     def _path(self, pin_id: str) -> str:
         if not _ID.fullmatch(pin_id):
-            raise BadName(f"pin {pin_id[:40]!r}: the id of a pin is 16 hexadecimal digits")
+            raise BadName(
+                f"pin {pin_id[:40]!r}: the id of a pin is 16 hexadecimal digits, in lower case"
+            )
         return os.path.join(self._folder, pin_id + _SUFFIX)
 
     def _now_ms(self) -> int:
@@ -307,6 +327,6 @@ class Pins:
 def _check_duration(duration_ms: int) -> None:
     if not 0 < duration_ms <= DURATION_MS_MAX:
         raise InputError(
-            f"duration_ms = {duration_ms}: must be from 1 to {DURATION_MS_MAX}; "
-            "renew the pin later to keep it for longer"
+            f"duration_ms = {duration_ms}: a pin must last from 1 to {DURATION_MS_MAX} ms; "
+            "to keep it for longer, renew it before it expires"
         )

@@ -1,7 +1,7 @@
-"""A store that is opened read-only, even while another process writes it.
+"""A store that is open read-only, even while another process writes it.
 
-It takes no lock and repairs nothing. It writes nothing but pins, and the files that SQLite readers
-share with the writer (`meta.db-wal`, `meta.db-shm`). It reads only durable data.
+It does not take the store's lock and repairs nothing. It writes nothing but pins, and the files
+that SQLite readers share with the writer (`meta.db-wal`, `meta.db-shm`).
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 class ReadOnlyStore:
     """A read-only store. Thread-safe.
 
-    Opening it raises `NotFound` if the root does not exist, and `UnknownVersion` if a newer version
-    of Lakebed wrote it.
+    Opening it raises `NotFound` if the root does not exist, `UnknownVersion` or `Corrupt` if
+    `store.json` was written by a newer version of Lakebed or is damaged, and `UnfinishedRestore` if
+    a restore from a backup into the root was not finished.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class ReadOnlyStore:
     ) -> None:
         """`tier_config` configures the access to Tier 2; see `Store.open`.
 
-        If a `disk` is passed, `connector` opens the metadata database on it; without a `connector`
-        there is no object store then. If a `random` is passed, the ids of pins are drawn from it.
+        If a `disk` is passed, `connector` must open the metadata database on that disk; without a
+        `connector` the object store cannot be used then. If a `random` is passed, the ids of pins
+        are drawn from it.
         """
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
@@ -136,9 +138,9 @@ class ReadOnlyStore:
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plan reads of logs: resolve positions, pin the ranges and list their split points.
+        """Plan reads of logs: find their positions, pin the ranges and list their split points.
 
-        Pins nothing if `duration_ms` is 0.
+        The pins last for `duration_ms`; if it is 0, nothing is pinned.
         """
         from lakebed.store.read_planner import LogSource, log_index, plan_reads
 
@@ -148,13 +150,16 @@ class ReadOnlyStore:
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def log_summary(self, name: str) -> LogSummary:
-        """Summarise a log from its files, without reading the records of sealed segments."""
+        """Summarise a log from its files, without reading the records of sealed segments.
+
+        Raises `NotFound` if there is no such log.
+        """
         from lakebed.store.summary import summarise_log
 
         return summarise_log(self, name)
 
     def archived_log(self, name: str) -> ArchivedLog:
-        """Open the segments that retention moved to the log's archive.
+        """Open the log's archive, the segments that retention moved there, as a log to read.
 
         Raises `NotFound` if there is no such log.
         """
@@ -163,9 +168,9 @@ class ReadOnlyStore:
         return ArchivedLog(self.disk, paths, runner=self.runner)
 
     def manifest_log(self, name: str) -> ManifestLog | None:
-        """Open a log's manifest log for reading; None if the log never had one.
+        """Open a log's manifest log (the record of its segments and their tiers) for reading.
 
-        See `Store.manifest_log`.
+        Returns None if the log has none. See `Store.manifest_log`.
         """
         from lakebed.store.manifest_logs import manifest_log_of
 
@@ -198,9 +203,10 @@ class ReadOnlyStore:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Return the dead letters of a group that were not sent back yet, by default all.
+        """Return the dead letters of a group (messages that were delivered too many times).
 
-        With `max_messages` only that many are returned: partition by partition, oldest first.
+        Dead letters that were sent back to the topic are left out. They are in order of their
+        partitions, oldest first. With `max_messages`, at most that many are returned.
         """
         from lakebed.store.topic_dead_letters import dead_letters_of
 
@@ -209,9 +215,9 @@ class ReadOnlyStore:
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plan reads of topics: resolve positions, pin the ranges and list their split points.
+        """Plan reads of topics: find their positions, pin the ranges and list their split points.
 
-        Pins nothing if `duration_ms` is 0.
+        The pins last for `duration_ms`; if it is 0, nothing is pinned.
         """
         from lakebed.store.read_planner import TopicSource, plan_reads, topic_index
 
@@ -222,12 +228,12 @@ class ReadOnlyStore:
 
     @property
     def lake(self) -> ReadOnlyLake:
-        """The object store, read-only; it is empty if the root has none."""
+        """The object store, read-only. If the root has no object store, it has no buckets."""
         self._check_open()
         return self._lakes.get("")
 
     def buckets(self) -> list[BucketInfo]:
-        """Return all buckets, by name."""
+        """Return all buckets, sorted by name."""
         return self.lake.buckets.list()
 
     def bucket(self, name: str) -> ReadOnlyBucket:
@@ -248,13 +254,13 @@ class ReadOnlyStore:
 
     @property
     def maintenance(self) -> Checks:
-        """Verifies logs, topics, objects or the whole store."""
+        """Methods that verify logs, topics, objects or the whole store."""
         from lakebed.store.checks import Checks
 
         return Checks(self)
 
     def close(self) -> None:
-        """Close the logs, topics and buckets. Idempotent."""
+        """Close the logs, the topics and the object store. Idempotent."""
         self._is_closed = True
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:

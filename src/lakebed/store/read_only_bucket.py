@@ -23,7 +23,7 @@ class _Buckets(Protocol):
 
 
 class ReadableLake(Protocol):
-    """The methods of an object store that reading needs, open for writing or read-only."""
+    """The parts of an object store that reading needs, whether it is read-only or not."""
 
     @property
     def buckets(self) -> _Buckets: ...
@@ -46,13 +46,19 @@ class ReadOnlyBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> ObjectReader:
-        """Open an object to read it in pieces: `for piece in bucket.get(key): …`."""
+        """Open an object to read it in pieces: `for piece in bucket.get(key): …`.
+
+        Reads its newest version, or version `version_id`. With `byte_range`, only those bytes.
+        """
         return self._readable.objects.get(
             self.name, key, version_id=version_id, byte_range=byte_range
         )
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Return all bytes of an object, which must fit in memory."""
+        """Return all bytes of an object, which must fit in memory.
+
+        Reads its newest version, or version `version_id`.
+        """
         return self.get(key, version_id=version_id).read()
 
     def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
@@ -72,7 +78,12 @@ class ReadOnlyBucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Return one page of a listing: objects, and common prefixes up to the delimiter."""
+        """Return one page of the objects and common prefixes after `after`, sorted, as in S3.
+
+        A common prefix is the part of a key up to the first `delimiter` after `prefix`; the keys
+        that share it are not listed themselves. A page has at most `max_keys` entries, and never
+        more than 1000.
+        """
         return self._readable.objects.list(
             self.name, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
         )
@@ -86,9 +97,11 @@ class ReadOnlyBucket:
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """Return one page of all versions and delete markers, and common prefixes.
+        """Return one page of versions, delete markers and common prefixes.
 
-        `key_marker` and `version_id_marker` are those that the previous page returned.
+        `key_marker` and `version_id_marker` are `next_marker` and `next_id` of the previous page;
+        without them, the first page is returned. If the setting `spec_version_listing` is true, the
+        page of a bucket without versioning is empty.
         """
         return self._readable.objects.list_versions(
             self.name,
@@ -100,7 +113,11 @@ class ReadOnlyBucket:
         )
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """List all versions and delete markers in order of their keys, newest first for each."""
+        """List the versions and delete markers of all keys that begin with `prefix`.
+
+        They are in order of their keys; those of one key are in order from the newest. If the
+        setting `spec_version_listing` is true, nothing is listed for a bucket without versioning.
+        """
         key_marker: str | None = ""
         version_id_marker: str | None = None
         while key_marker is not None:

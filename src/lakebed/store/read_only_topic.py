@@ -56,7 +56,7 @@ class ReadOnlyTopic:
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
-        self.config = self.identity.config(topic_config or TopicConfig())
+        self.config = self.identity.config(topic_config or TopicConfig(), topic=name)
         self._disk = disk
         self._runner = runner
         self._group_settings = GroupSettings(disk, root, defaults=group_config)
@@ -93,9 +93,9 @@ class ReadOnlyTopic:
         ]
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """Return, for each partition, the offset of the first message at or after a time.
+        """Return, for each partition, the offset of its first message from `timestamp_ms` or later.
 
-        For a partition without such a message it is the partition's end.
+        For a partition without such a message, it is the offset at the partition's end.
         """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
@@ -107,7 +107,7 @@ class ReadOnlyTopic:
         """Return a follower, which returns the messages of partitions and waits for new ones.
 
         `starts` maps the partitions to follow to their first offsets; by default all partitions
-        are followed, from their oldest messages on.
+        are followed, from their oldest messages on. Raises `InputError` if `starts` is empty.
         """
         numbers = range(self.partition_count) if starts is None else starts
         views = {number: self.partition(number) for number in numbers}
@@ -183,9 +183,10 @@ class ReadOnlyTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Return where to stop in each range so that event time advances evenly in all ranges.
+        """Return, for each range, the offset up to which to read next.
 
-        `max_messages` and `max_bytes` limit all ranges together; None means no limit. At least one
+        The offsets are chosen so that event time advances evenly in all ranges. `max_messages` and
+        `max_bytes` limit what is read from all ranges together; None means no limit. At least one
         message is included, even if it is larger than `max_bytes`.
         """
         partition_ranges = [

@@ -19,15 +19,16 @@ Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large
 
 
 class ReadEdge(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a read begins or ends.
+    """Where a read begins or ends in a partition.
 
-    It is `position` if that is given, else the first message at or after `timestamp_us` (the end if
-    there is none), else the earliest or the latest position that exists.
+    If `position` is given, it is that position. If only `timestamp_us` is given, it is the first
+    message at or after that time, or the end of the partition if there is none. If neither is
+    given, it is the beginning of the partition, or its end if `is_latest` is set.
     """
 
     position: Unsigned | None = None
     timestamp_us: Count | None = None  # since 1970
-    is_latest: bool = False  # whether to use the latest position, not the earliest
+    is_latest: bool = False  # not used if `position` or `timestamp_us` is given
 
 
 EARLIEST: Final = ReadEdge()
@@ -35,7 +36,10 @@ LATEST: Final = ReadEdge(is_latest=True)
 
 
 class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a read begins and ends in one partition, instead of the edges of the whole read."""
+    """Where a read begins and ends in one partition, instead of the edges of the whole read.
+
+    If `start` or `end` is None, that edge of the whole read applies.
+    """
 
     partition: Count
     start: ReadEdge | None = None
@@ -48,13 +52,13 @@ class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     start: ReadEdge = EARLIEST
     end: ReadEdge = LATEST
-    edges: list[PartitionEdges] = []  # the partitions must exist
+    edges: list[PartitionEdges] = []  # other edges for some partitions, which must exist
     partitions: list[int] | None = None  # read only these, if they exist
     partition_start: int = 0  # read only partitions from this number on
     partition_end: int | None = None  # read only partitions before this number
     position_start: Unsigned | None = None  # nothing before this position is needed
     position_end: Unsigned | None = None  # nothing from this position on is needed
-    since_us: Count | None = None  # nothing before the first message at or after it is needed
+    since_us: Count | None = None  # nothing before the first message at or after this is needed
 
 
 class PlannedRange(Struct, frozen=True):
@@ -69,12 +73,12 @@ class PlannedRange(Struct, frozen=True):
     end: int
     pin_id: str = ""  # empty if nothing is pinned
     first: int = 0  # where the partition began after the range was pinned
-    marks: list[SplitPoint] = []  # split points of the range as far as it exists, with ends
+    marks: list[SplitPoint] = []  # of the part of the range that still exists, with both ends
 
 
 class PlannedRead(Struct, frozen=True):
     identity: str  # changes if the topic or log is created again; empty if unknown
-    ranges: list[PlannedRange]  # by partition
+    ranges: list[PlannedRange]  # sorted by partition
 
 
 class TopicRange(Struct, frozen=True, forbid_unknown_fields=True):

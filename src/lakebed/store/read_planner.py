@@ -61,7 +61,7 @@ class ReadSource(Protocol):
 
     @property
     def is_cut_anywhere(self) -> bool:
-        """Whether a read can begin and end at any position; if not, only at split points."""
+        """Whether a range can be narrowed to any position; if not, only to split points."""
 
     def bounds(self, partition: int) -> Bounds: ...
 
@@ -84,8 +84,8 @@ def plan_reads(
 ) -> list[PlannedRead]:
     """Resolves the positions of all reads, pins their ranges and lists their split points.
 
-    Each topic or log is opened once. Pins nothing if `duration_ms` is 0. Raises `NotFound` if a
-    read has edges for a partition that does not exist.
+    `open_source` is called once for each topic or log. Pins nothing if `duration_ms` is 0. Raises
+    `NotFound` if a read has edges for a partition that does not exist.
     """
     opened = {name: open_source(name) for name in dict.fromkeys(read.name for read in reads)}
     sources_and_reads = [(opened[read.name], read) for read in reads]
@@ -169,7 +169,7 @@ def _narrowed(
     `position_start`, and ends at the first split point from `position_end` on.
     """
     first, stop = read.position_start, read.position_end
-    # Larger record ids are shown as signed numbers, which cannot be compared with these positions.
+    # Record ids above `I64_MAX` are shown to users as negative numbers, which cannot be compared.
     if end > I64_MAX or (first is None and stop is None):
         return start, end
     if source.is_cut_anywhere:
@@ -236,7 +236,7 @@ class TopicSource:
     def __init__(
         self, topic: TopicToPlan, index_of: Callable[[PartitionSegment], Inner] = lambda _: ()
     ) -> None:
-        """`index_of` returns split points inside a segment; by default there are none.
+        """`index_of` returns split points inside a segment; by default it returns none.
 
         Between two split points, the bytes of the topic are assumed to be spread evenly.
         """
@@ -270,7 +270,7 @@ class LogSource:
     def __init__(
         self, log: LogToPlan, index_of: Callable[[SegmentInfo], Iterable[int]] = lambda _: ()
     ) -> None:
-        """`index_of` returns split points inside a segment; by default segments are not split."""
+        """`index_of` returns split points inside a segment; by default it returns none."""
         self.name = log.name
         self.identity = log_identity(log.stream_id)
         self._log = log
@@ -301,9 +301,9 @@ def log_identity(stream_id: int | None) -> str:
 
 
 def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
-    """Returns the split points in a segment's index.
+    """Returns the offsets and the byte positions of the records in a segment's index.
 
-    The list is empty if the index is missing or damaged.
+    Returns an empty list if the index is missing or damaged.
     """
     try:
         entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
@@ -313,9 +313,9 @@ def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
 
 
 def log_index(disk: Disk, info: SegmentInfo) -> list[int]:
-    """Returns the split points in a segment's index.
+    """Returns the segment offsets of the records in a segment's index.
 
-    The list is empty unless the segment is sealed, in Tier 0, and has a valid index.
+    Returns an empty list unless the segment is sealed and in Tier 0 and its index is valid.
     """
     if info.tier or not info.is_sealed:
         return []

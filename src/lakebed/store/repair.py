@@ -1,9 +1,9 @@
 """Repairs a log: removes torn bytes at its end, and copies damaged bytes to the quarantine.
 
-Opening a log for writing runs recovery, which removes torn bytes but reads only the tail of the
-log. A repair then verifies all segments in Tier 0 and in the archive, and copies the damaged ranges
-to the quarantine. The segments stay as they are: their good records stay readable, and they can
-still be repaired by hand.
+Opening a log for writing runs recovery, which overwrites torn bytes with zeros, but normally checks
+only the last segments. A repair then verifies all segments in Tier 0 and in the archive, and copies
+the damaged ranges to the quarantine folder. It does not change the damaged segments: their good
+records stay readable, and they can still be repaired by hand.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _COPY_BYTES = 4 * MIB
 class RepairReport(NamedTuple):
     """What a repair did, or what it would do."""
 
-    torn_bytes: int  # bytes after the last good record, which are removed
-    problems: tuple[str, ...]  # damage that stays in the log
-    quarantined: tuple[str, ...]  # files with copies of the damaged bytes
+    torn_bytes: int  # how many bytes of an unfinished write were, or would be, removed
+    problems: tuple[str, ...]  # the other damage, which the repair does not remove
+    quarantined: tuple[str, ...]  # files with copies of damaged bytes; none in a preview
 
 
 def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """Repairs a log: opens it, which runs recovery, and verifies its segments in Tier 0.
+    """Repairs a log: opens it, which runs recovery, and verifies its segments.
 
-    Also verifies its archived segments. Damaged bytes are copied to the quarantine. If the log is
-    already open, recovery ran when it was opened.
+    Segments in Tier 0 and in the archive are verified, and their damaged bytes are copied to the
+    quarantine folder. If the log was already open, recovery ran when it was opened, and the report
+    has the result of that. Raises `NotFound` if there is no such log.
     """
     paths = require_log(store.disk, store.root, name)
     recovered = store.log(name).recovered
@@ -57,15 +58,20 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
 
 
 def preview_while_open(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """Reports what `repair` would find in a log that may be in use; changes nothing."""
+    """Reports what `repair` would find in a log that may be in use; changes nothing.
+
+    If the log's durable end is known, bytes after it are not checked, because a write of them may
+    be in progress.
+    """
     paths = require_log(store.disk, store.root, name)
     return _preview(_all_problems(store.disk, Verification(store.disk, paths), progress))
 
 
 def preview_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
-    """Reports what `repair` would find; changes nothing.
+    """Reports what `repair` would find in a log; changes nothing.
 
-    Raises `Locked` if a process has the store open for writing.
+    Raises `NotFound` if there is no such log, and `Locked` if a process has the store open for
+    writing.
     """
     paths = require_log(disk, root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
@@ -98,7 +104,8 @@ def _all_problems(disk: Disk, verification: Verification, progress: Progress) ->
 def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
     """Copies damaged bytes to the quarantine, unless the copy already exists.
 
-    Returns the path of the copy; None if there are no bytes that can be copied.
+    Returns the path of the copy. Returns None if the problem has no range of bytes, or if its bytes
+    cannot be read.
     """
     if problem.offset is None or not problem.length:
         return None

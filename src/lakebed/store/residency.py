@@ -1,9 +1,10 @@
 """Finds out for a reader in which tiers the segments of a log are, from the log's manifest log.
 
-The manifest log is replayed without a lock; while another process writes, the result is the
-committed state. A copy is durable before the record that names it, and the record of its removal is
-durable before the copy is removed. So a reader that first lists the segment files, and then replays
-the manifest log, finds every segment as a file or in the manifest log.
+The manifest log records the changes of the tiers. It is replayed without a lock; while another
+process writes, the result is the committed state. A copy of a segment is durable before the record
+that names it, and the record of its removal is durable before the copy is removed. So a reader that
+first lists the segment files, and then replays the manifest log, finds every segment of the log as
+a file or in the manifest log.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ States = dict[int, SegmentState]
 
 
 def replayed(reader: ManifestReader) -> ReplayResult:
-    """Replays the manifest log; repeats that if the writer removed a chunk during the replay."""
+    """Replays the manifest log; tries again, up to twice, if a file is removed meanwhile."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):
             return replay(reader)
@@ -45,7 +46,11 @@ class RecordedStates(NamedTuple):
 
 
 def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
-    """Returns the state of every segment; no states if there is no readable manifest log."""
+    """Returns the recorded state of every segment.
+
+    Returns no states if the log has no manifest log, and no states but a problem if the manifest
+    log cannot be found or read because of damage.
+    """
     try:
         stream, lost = _stream(disk, paths)
         result = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
@@ -58,14 +63,18 @@ def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
 
 
 def recorded_states(disk: Disk, paths: LogPaths) -> States:
-    """Returns the state of every segment; problems of the manifest log are ignored."""
+    """Returns the recorded state of every segment; ignores damage of the manifest log.
+
+    Because of damage, some or all states may be missing.
+    """
     return recorded(disk, paths).states
 
 
 def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the manifest log's folder, from `log.json`, and problems.
+    """Returns the name of the manifest log's folder, from `log.json`, and no problems.
 
-    If `log.json` is missing and there is only one such folder, returns that folder and a problem.
+    If `log.json` is missing and there is only one folder of a manifest log, returns that folder and
+    a problem. Otherwise raises `NotFound` if `log.json` is missing.
     """
     try:
         return load_identity(disk, paths).stream, ()
@@ -78,17 +87,20 @@ def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
 
 
 def tiers_of(state: SegmentState) -> tuple[int, ...]:
-    """Returns the tiers that have the segment, hottest first."""
+    """Returns the numbers of the tiers that have the segment, hottest first."""
     return tuple(tier for tier, flag in TIERS.items() if state.residency & flag)
 
 
 def tier_bytes(state: SegmentState, tier: int) -> int:
-    """Returns how many bytes a segment takes in a tier where it is stored."""
+    """Returns how many bytes a segment takes in `tier`, which must be one that has the segment."""
     return state.compressed_bytes if tier else state.resident_bytes
 
 
 def warm_files(disk: Disk, paths: LogPaths) -> dict[int, str]:
-    """Returns the paths of the warm files that exist, by segment id."""
+    """Returns the paths of the log's warm files (its compressed segments in Tier 1).
+
+    The keys are the segment ids.
+    """
     if not disk.is_folder(paths.warm):
         return {}
     names = ((name, WarmName.parse(name)) for name in disk.names(paths.warm))
@@ -96,7 +108,7 @@ def warm_files(disk: Disk, paths: LogPaths) -> dict[int, str]:
 
 
 def tier2_address(disk: Disk, paths: LogPaths, *, default: str) -> str:
-    """Returns the Tier 2 address in `log.json`; `default` if that cannot be read."""
+    """Returns the Tier 2 address in `log.json`; `default` if that file is missing or damaged."""
     try:
         return load_identity(disk, paths).tier2
     except (NotFound, DataError):

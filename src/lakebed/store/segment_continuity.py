@@ -21,9 +21,9 @@ class Outline(NamedTuple):
     segment_id: int
     path: str
     base_offset: int
-    base_record_count: int | None  # None if it has no header yet
-    next_offset: int | None  # where the next segment must begin; None without a good footer
-    next_record_count: int | None  # what the next segment must begin with; None if not known
+    base_record_count: int | None  # records of the log before it; None without a good header
+    next_offset: int | None  # base offset that the next segment must have; None without a footer
+    next_record_count: int | None  # records before the next segment; None if not known
 
 
 def outline_of(report: SegmentReport) -> Outline | None:
@@ -61,12 +61,15 @@ def _next_record_count(
 
 
 def neighbour_problems(outlines: Iterable[Outline]) -> list[Problem]:
-    """Returns a problem for each segment that does not continue the segment right before it."""
+    """Returns the problems of segments that do not continue the segment right before them.
+
+    A segment is compared only if `outlines` also has the segment with the number before its own.
+    """
     problems: list[Problem] = []
     ordered = sorted(outlines, key=lambda outline: outline.segment_id)
     for previous, outline in pairwise(ordered):
         if outline.segment_id != previous.segment_id + 1:
-            continue  # the segment between them is missing, or in a colder tier
+            continue  # the segments between them are missing, damaged, or in a colder tier
         if previous.next_offset is not None and previous.next_offset != outline.base_offset:
             what = f"the segment begins at offset {outline.base_offset} of the log"
             problems.append(_problem(outline, "base_offset", what, str(previous.next_offset)))

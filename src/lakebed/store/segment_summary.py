@@ -1,25 +1,38 @@
 """Summarises the segments of a log from its files, one entry for each segment in any tier.
 
-Of a sealed segment at most the header and the footer are read. The records of an unsealed segment
-are counted up to the durable end. Tier 2 is not read: the manifest log has all facts about a
-segment that is only in Tier 2, except its number of records and its exact creation time.
+Of a sealed segment at most the header, the first record's header and the footer are read. The
+records of an unsealed segment are counted up to the durable end. Tier 2 is not read: the manifest
+log has the facts about a segment that is only in Tier 2, except its record counts and its exact
+creation time.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from lakebed.aof.archived_log import archived_names
 from lakebed.aof.envelope import check_size
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
+    RECORDS_START,
     SEGMENT_HEADER,
     SegmentFooter,
     SegmentHeader,
     records_end_max,
+)
+from lakebed.aof.interchange import (
+    INTERCHANGE_HEADER,
+    INTERCHANGE_RECORD,
+    InterchangeFooter,
+)
+from lakebed.aof.interchange_segment import (
+    is_interchange,
+    is_interchange_file,
+    read_interchange_footer,
 )
 from lakebed.aof.manifest.state import Condition, SegmentState
 from lakebed.aof.paths import ArchivedName, LogPaths
@@ -29,36 +42,42 @@ from lakebed.aof.tiers.names import SegmentKey
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import DataError, NotFound
-from lakebed.base.files import Disk
+from lakebed.base.files import Disk, File
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.residency import States, tiers_of
+
+_HEAD_BYTES = INTERCHANGE_HEADER.size + INTERCHANGE_RECORD.size
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """The summary of one segment. Times are ns since 1970; `sealed_at` is None if it is unsealed.
+    """The summary of one segment. Times are in ns since 1970.
 
-    For a segment that is only in Tier 2, `created_at` is when the manifest log recorded it.
+    For a segment that is only in Tier 2, `created_at` is when the manifest log recorded the
+    segment's creation. A segment in the interchange layout has no `sealed_at` and `base_records`.
+    If it is archived, its `base_offset` is that of its first record, which is too high if
+    compaction removed records before that.
     """
 
     segment_id: int
     base_offset: int
     created_at: int
-    sealed_at: int | None
-    bytes: int  # up to the end of its records
+    sealed_at: int | None  # None if it is not sealed, or if that is not known
+    bytes: int  # up to the end of its records, uncompressed
     file_bytes: int  # size of the file or object at `path`
-    records: int | None  # None if that is not known without reading Tier 2
+    records: int | None  # None if not known; Tier 2 is not read for it
     base_records: int | None  # records of the log before this segment; None if not known
-    state: str  # active, unsealed (full, but its footer is not written yet), sealed, archived
+    state: str  # active, unsealed (not the last, but it has no good footer), sealed, archived
     tiers: tuple[int, ...]  # the tiers that have the segment, hottest first; empty if archived
     path: str  # in the hottest tier: a segment file, a warm file, or the key of an object
-    flush_failure: bool
+    flush_failure: bool  # whether it is sealed, and a flush failed or recovery found damage in it
 
 
 def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Iterator[SegmentSummary]:
     """Yields a summary of each segment of a log, oldest first, without those in its archive.
 
-    `states` are the states of the segments in the manifest log.
+    Segments whose files are empty or were just removed are left out. `states` are the states of the
+    segments in the manifest log.
     """
     log = store.log(name)
     end = log.durable_end()
@@ -68,29 +87,30 @@ def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Itera
         if info.tier:
             yield _cold(log, info, state)
             continue
-        footer, file_bytes = _footer(store.disk, info.path)
-        if footer is not None:
+        content = _content(store.disk, info.path)
+        if content is None or not content.size:
+            continue
+        if content.footer is not None:
             colder = () if state is None else tiers_of(state)
             tiers = (0, *(tier for tier in colder if tier))
-            yield replace(_sealed(info, footer, file_bytes), tiers=tiers)
-        elif file_bytes:
-            check_size(info, size=file_bytes)
-            is_last = info.segment_id == infos[-1].segment_id
-            yield _unsealed(store, name, info, end, file_bytes, is_active=is_last)
+            yield replace(_sealed(info, content.footer, content.size), tiers=tiers)
+            continue
+        if not content.is_interchange:
+            check_size(info, size=content.size)
+        is_last = info.segment_id == infos[-1].segment_id
+        is_active = is_last and not content.is_interchange
+        yield _unsealed(store, name, info, end, content, is_active=is_active)
 
 
 def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
-    """Yields a summary of each sealed segment in a log's archive; skips other files."""
-    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
-    for name in filter(None, map(ArchivedName.parse, names)):
-        path = paths.archived(name)
-        footer, file_bytes = _footer(disk, path)
-        if footer is None:
+    """Yields a summary of each segment with a good footer in a log's archive; skips other files."""
+    for name in archived_names(disk, paths):
+        content = _content(disk, paths.archived(name))
+        if content is None or content.footer is None:
             continue
-        with disk.open(path) as file:
-            header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
-        info = SegmentInfo(name.segment_id, header.base_offset, header.created_at, path, True, None)
-        yield replace(_sealed(info, footer, file_bytes), state="archived", tiers=())
+        info = _archived_info(content, name, paths.archived(name))
+        summary = _sealed(info, content.footer, content.size)
+        yield replace(summary, state="archived", tiers=())
 
 
 def record_count(segments: Sequence[SegmentSummary]) -> int | None:
@@ -98,7 +118,7 @@ def record_count(segments: Sequence[SegmentSummary]) -> int | None:
 
     If a segment's count is unknown, it is derived from `base_records` of the next segment with a
     known count. That is not possible for the newest segments, nor for the first segments of a log
-    whose beginning was removed.
+    whose beginning was removed, nor right before or after a segment without `base_records`.
     """
     total = 0
     known_end: int | None = 0 if segments and not segments[0].base_offset else None
@@ -108,6 +128,8 @@ def record_count(segments: Sequence[SegmentSummary]) -> int | None:
             unknown_count += 1
             continue
         base = segment.base_records
+        if base is None and segment.records:
+            known_end = None  # compaction may have removed records of it, which later bases count
         missing = 0 if base is None or known_end is None else base - known_end
         # A sealed segment has at least one record, so a smaller number must be wrong.
         if unknown_count and missing >= unknown_count:
@@ -119,20 +141,23 @@ def record_count(segments: Sequence[SegmentSummary]) -> int | None:
     return None if unknown_count else total
 
 
-def _sealed(info: SegmentInfo, footer: SegmentFooter, file_bytes: int) -> SegmentSummary:
+def _sealed(
+    info: SegmentInfo, footer: SegmentFooter | InterchangeFooter, file_bytes: int
+) -> SegmentSummary:
+    runtime = footer if isinstance(footer, SegmentFooter) else None
     return SegmentSummary(
         segment_id=info.segment_id,
         base_offset=info.base_offset,
         created_at=info.created_at,
-        sealed_at=footer.sealed_at,
+        sealed_at=runtime.sealed_at if runtime else None,
         bytes=footer.durable_bytes,
         file_bytes=file_bytes,
         records=footer.record_count,
-        base_records=footer.base_record_count,
+        base_records=runtime.base_record_count if runtime else None,
         state="sealed",
         tiers=(0,),
         path=info.path,
-        flush_failure=bool(footer.flush_failure),
+        flush_failure=runtime is not None and bool(runtime.flush_failure),
     )
 
 
@@ -141,7 +166,7 @@ def _unsealed(
     name: str,
     info: SegmentInfo,
     end: RecordId,
-    file_bytes: int,
+    content: _Content,
     *,
     is_active: bool,
 ) -> SegmentSummary:
@@ -159,9 +184,9 @@ def _unsealed(
         created_at=info.created_at,
         sealed_at=None,
         bytes=used,
-        file_bytes=file_bytes,
+        file_bytes=content.size,
         records=records,
-        base_records=_base_records(store.disk, info.path) if records else None,
+        base_records=content.base_records if records else None,
         state="active" if is_active else "unsealed",
         tiers=(0,),
         path=info.path,
@@ -192,7 +217,10 @@ def _cold(log: ReadOnlyLog, info: SegmentInfo, state: SegmentState | None) -> Se
 
 
 def _sealed_at(state: SegmentState) -> int:
-    """Returns when a segment was sealed, in ns: from its object's key, else the manifest log."""
+    """Returns when a segment was sealed, in ns since 1970.
+
+    The time is that in the key of its object, or else that in the manifest log.
+    """
     prefix = "/".join(state.key.split("/")[:-2])
     key = SegmentKey.parse(state.key, prefix=prefix)
     return key.sealed_at if key else state.sealed_at_ms * NS_PER_MS
@@ -215,30 +243,52 @@ def _warm_envelope(
         return None, None
 
 
-def _base_records(disk: Disk, path: str) -> int | None:
-    """Reads the base record count from a segment's header; None if the file was removed.
+class _Content(NamedTuple):
+    """The parts of a segment's file that its summary needs."""
 
-    The segment must have a record: the header is written with the first one.
-    """
+    size: int
+    head: bytes  # the header; in the interchange layout also that of the first record
+    footer: SegmentFooter | InterchangeFooter | None  # None if it is missing or damaged
+
+    @property
+    def is_interchange(self) -> bool:
+        return is_interchange(memoryview(self.head))
+
+    @property
+    def base_records(self) -> int | None:
+        """The base record count in the header; None if the layout has none.
+
+        The segment must have a record, because its header is written with the first record.
+        """
+        return None if self.is_interchange else SEGMENT_HEADER.unpack(self.head).base_record_count
+
+
+def _content(disk: Disk, path: str) -> _Content | None:
+    """Reads the header and the footer of a segment file; returns None if it was removed."""
     try:
         with disk.open(path) as file:
-            return SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size)).base_record_count
+            return _Content(file.size(), file.pread(0, _HEAD_BYTES), _footer(file))
     except NotFound:
         return None
 
 
-def _footer(disk: Disk, path: str) -> tuple[SegmentFooter | None, int]:
-    """Returns a segment file's footer and its length.
-
-    The footer is None if it is missing or damaged. The length is 0 if the file was removed.
-    """
+def _footer(file: File) -> SegmentFooter | InterchangeFooter | None:
     try:
-        with disk.open(os.fspath(path)) as file:
-            size = file.size()
-            slot = file.pread(max(0, records_end_max(size)), FOOTER_BYTES)
-    except NotFound:
-        return None, 0
-    try:
-        return decode_footer(slot), size
+        if is_interchange_file(file):
+            return read_interchange_footer(file)
+        return decode_footer(file.pread(max(0, records_end_max(file.size())), FOOTER_BYTES))
     except DataError:
-        return None, size
+        return None
+
+
+def _archived_info(content: _Content, name: ArchivedName, path: str) -> SegmentInfo:
+    """Describes an archived segment with a good footer."""
+    if content.is_interchange:
+        head = INTERCHANGE_HEADER.unpack(content.head)
+        first = INTERCHANGE_RECORD.unpack(content.head, INTERCHANGE_HEADER.size)
+        base_offset = max(0, first.logical_offset - RECORDS_START)
+        created_at = head.creation_ts_ms * NS_PER_MS
+    else:
+        header = SEGMENT_HEADER.unpack(content.head)
+        base_offset, created_at = header.base_offset, header.created_at
+    return SegmentInfo(name.segment_id, base_offset, created_at, path, is_sealed=True, end=None)

@@ -9,8 +9,9 @@ store. `[node]` is read by the server (`lakebed.node`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -32,9 +33,9 @@ _ADDRESSES = ("s3://", "file:///", "/")
 
 
 def _plain_part(config: type[Any], name: str) -> type[Any]:
-    """Returns a dataclass with only the scalar settings of `config`.
+    """Returns a dataclass with only the scalar settings of `config`, which is a dataclass too.
 
-    It has the same defaults and limits, and refuses the same values.
+    They have the same defaults and limits, and the same values are refused.
     """
     hints = get_type_hints(config)
     fields = [
@@ -66,30 +67,32 @@ SECTIONS: Sections = {
     "s3": SeglakeConfig,
 }
 
+_LOG_SECTIONS = ("aof", "aof_flush", "aof_retention", "aof_manifest", "aof_tiers")
+
 NODE_SECTION = "node"  # read by `lakebed.node`
 
 
 def settings_of(
     root: Path, *, environment: Mapping[str, str], more: Sections = MappingProxyType({})
 ) -> Settings:
-    """Loads and checks the settings of a root: from `lakebed.toml` and the environment.
+    """Loads and checks the settings of a root, from its `lakebed.toml` and `environment`.
 
-    Settings that neither has are the defaults. `more` are additional sections of the caller.
+    Variables in `environment` override the file; settings in neither have their defaults. `more`
+    are additional sections of the caller. Raises `BadConfig` if a setting is not valid.
     """
     file = root / FILE_NAME
     settings = load_settings(
         {**SECTIONS, **more}, file=file, environment=environment, elsewhere=(NODE_SECTION,)
     )
-    try:
+    with _naming_origins(settings, _LOG_SECTIONS):
         aof_config(settings)  # checks limits that involve several sections
+    with _naming_origins(settings, ("aof_tier2",)):
         _check_address(settings.config(SharedTierConfig))
-    except BadConfig as error:
-        raise BadConfig(f"{file}: {error}") from None
     return settings
 
 
 def aof_config(settings: Settings) -> AofConfig:
-    """Returns the configuration of the root's logs."""
+    """Returns the configuration of logs, combined from the sections that apply to one log."""
     return AofConfig(
         **dataclasses.asdict(settings.configs["aof"]),
         flush=settings.config(FlushConfig),
@@ -97,6 +100,19 @@ def aof_config(settings: Settings) -> AofConfig:
         manifest=settings.config(ManifestConfig),
         tiers=settings.config(TierConfig),
     )
+
+
+@contextlib.contextmanager
+def _naming_origins(settings: Settings, sections: Collection[str]) -> Iterator[None]:
+    """Makes the message of a `BadConfig` begin with the origins of the settings of the sections.
+
+    These are the file and the environment variables that set any of them.
+    """
+    try:
+        yield
+    except BadConfig as error:
+        found = {where for (section, _), where in settings.origins.items() if section in sections}
+        raise BadConfig(f"{', '.join(sorted(found))}: {error}") from None
 
 
 def _check_address(config: SharedTierConfig) -> None:

@@ -31,10 +31,10 @@ class Bounds(NamedTuple):
 
 
 class SplitPoint(NamedTuple):
-    """A position at which a read can begin, and the number of bytes before it.
+    """A position at which a read can begin, and the number of bytes of records before it.
 
-    The difference between two split points is the size of a read. In JSON a split point is a list
-    of two numbers.
+    A read from one split point to another has as many bytes as their `bytes_before` differ. In JSON
+    a split point is a list of two numbers.
     """
 
     at: int
@@ -46,12 +46,12 @@ Inner = Iterable[tuple[int, int]]
 
 
 def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:
-    """Returns the bounds of a partition: an empty range if its start has passed its end."""
+    """Returns the bounds of a partition; an empty range if `start_offset` is after the end."""
     return Bounds(start_offset, max(start_offset, high_watermark))
 
 
 def log_bounds(segments: Sequence[SegmentInfo], durable_end: RecordId) -> Bounds:
-    """Returns the bounds of a log: the beginning of its oldest record, and the durable end."""
+    """Returns the bounds of a log: from its oldest record to its durable end, as record ids."""
     start = oldest(segments) if segments else durable_end
     return Bounds(int(min(start, durable_end)), int(durable_end))
 
@@ -93,7 +93,8 @@ def log_split_points(
 ) -> list[SplitPoint]:
     """Returns the split points of a log: record ids, and the bytes of records before them.
 
-    Segments in colder tiers count with their uncompressed size.
+    Segments in colder tiers count with their uncompressed size. `index_of` is called only for
+    segments whose index is needed.
     """
     points: list[SplitPoint] = []
     before = end_bytes = 0
@@ -133,7 +134,10 @@ def _position(info: SegmentInfo, offset: int) -> int:
 
 
 def _within(points: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoint]:
-    """Returns the points between `start` and `end`, with both ends added."""
+    """Returns the points between `start` and `end`, with points at both ends added.
+
+    Returns only a point at `start` if the range is empty.
+    """
     if start >= end:
         return [SplitPoint(start, 0)]
     inner = [point for point in points if start < point.at < end]
@@ -143,7 +147,10 @@ def _within(points: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoi
 
 
 def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
-    """Removes duplicate positions, because the end of a segment is the beginning of the next."""
+    """Removes points that repeat a position, and keeps `bytes_before` from decreasing.
+
+    Positions are repeated because the end of a segment is the beginning of the next.
+    """
     rising = [points[0]]
     for point in points[1:]:
         if point.at > rising[-1].at:
@@ -152,7 +159,10 @@ def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
 
 
 def bytes_at(points: Sequence[SplitPoint], at: int) -> int:
-    """Returns how many bytes are before a position; interpolates between two split points."""
+    """Returns how many bytes are before the position `at`; interpolates between two split points.
+
+    Before the first point or after the last, returns the bytes before that point.
+    """
     if not points:
         return 0
     index = bisect_left(points, at, key=lambda point: point.at)

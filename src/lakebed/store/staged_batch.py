@@ -1,11 +1,14 @@
-"""Reads the staged batches of a batch commit: from memory, a file, or an object of the store.
+"""Reads the staged batches of a batch commit: from memory, files, or objects of the store.
+
+`lakebed.store.batch_commit` describes batch commits.
 
     StagedFile("/stage/part-00007.batches")
     StagedObject("stage", "query 7/41/0")
 
 A staged batch is one Kafka record batch (version 2, any compression), or several record batches one
-after another. They are read once, in order, with one record batch in memory at a time. Each is
-checked completely: its framing, checksum, counts, every length in it, and the topic's limits.
+after another. Each record batch is read once, in order, and checked completely: its framing,
+checksum, counts, every length in it, and the topic's limits. A file or an object is not loaded
+whole: only one record batch and one piece of an object are in memory at a time.
 """
 
 from __future__ import annotations
@@ -53,14 +56,14 @@ Staged = Buffer | StagedFile | StagedObject
 class CommittedPartition:
     """The result of a batch commit in one partition.
 
-    The commit has `count` messages from `base_offset` on. If the commit was interrupted, other
-    messages can be between them; after many interruptions `base_offset` is unknown (None). If the
-    version is older than the application's last one, both are unknown: `base_offset` is None and
-    `count` is 0.
+    The commit appended `count` messages, the first of them at `base_offset`. If the commit was
+    interrupted, other messages can be between them; after many interruptions `base_offset` is
+    unknown (None). If the version is older than the application's last one, both are unknown:
+    `base_offset` is None and `count` is 0.
     """
 
     partition: int
-    is_new: bool  # False if an earlier call committed this or a later version
+    is_new: bool  # False if an earlier call had committed this version or a later one
     base_offset: int | None
     count: int
 
@@ -77,9 +80,9 @@ def opened(
 ) -> AbstractContextManager[StagedSource]:
     """Opens a staged batch for reading.
 
-    Raises `InputError` if it is not something that can be read, and `NotFound` if it does not
-    exist. Error messages begin with `place`, except those of the object store and of a failing
-    disk.
+    Raises `InputError` if `staged` is of the wrong type, is a file that cannot be read, or is an
+    object and `read_object` is None. Raises `NotFound` if the file or object does not exist. Error
+    messages begin with `place`, except those of the object store and of a failing disk.
     """
     if isinstance(staged, StagedFile):
         return _opened_file(disk, staged.path, place)
@@ -98,9 +101,9 @@ def opened(
 def record_batches(source: StagedSource, *, config: TopicConfig, place: str) -> Iterator[bytes]:
     """Checks and yields the record batches of a staged batch.
 
-    Raises `InputError` for an invalid record batch, and `TooLarge` for one above the topic's
-    limits; the messages begin with `place` and the byte offset of the record batch. An empty staged
-    batch is an `InputError` too.
+    Raises `InputError` if a record batch is invalid, and `TooLarge` if it is above the topic's
+    limits (`config`); the messages of these errors begin with `place` and the byte offset of the
+    record batch. Raises `InputError` also if the staged batch is empty.
     """
     start = 0
     while head := source.take(RECORD_BATCH.size):
@@ -177,13 +180,17 @@ def _opened_file(disk: Disk, path: PathLike, place: str) -> Iterator[StagedSourc
 
 @contextlib.contextmanager
 def _naming_place(place: str) -> Iterator[None]:
-    """Turns errors about a record batch into input errors whose messages begin with `place`."""
+    """Makes the messages of errors about a record batch begin with `place`.
+
+    A `DataError` becomes an `InputError`; a `TooLarge` keeps its type.
+    """
     try:
         yield
     except DataError as error:
         raise InputError(f"{place}: not a valid record batch: {error}") from error
     except TooLarge as error:
-        what = str(error).partition(f" is {error.size}, ")[0]
+        excess = "above the maximum of " if error.size is None else f"{error.size}, "
+        what = str(error).partition(f" is {excess}")[0]
         raise TooLarge(f"{place}: {what}", size=error.size, limit=error.limit) from None
 
 

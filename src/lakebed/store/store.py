@@ -1,4 +1,6 @@
-"""A store that is open for writing. Only one process at a time has it open: it holds the lock.
+"""A store that is open for writing. Only one process at a time can have it open: it holds the lock.
+
+The main files and folders of a store:
 
     <root>/lakebed.toml  lakebed.lock  lakebed.sock  store.json  pins/  quarantine/
            aof/<log>/  topics/<topic>/<partition>/  groups/
@@ -103,12 +105,12 @@ class StoreOptions(TypedDict, total=False):
     config: AofConfig | None  # of the logs
     topic_config: TopicConfig | None  # settings that a topic does not set itself
     group_config: GroupConfig | None  # settings that a group does not set itself
-    object_config: SeglakeConfig | None
+    object_config: SeglakeConfig | None  # of the object store
     tier_config: SharedTierConfig | None  # tier settings that all logs share, with Tier 2's address
-    disk: Disk | None
-    runner: Runner | None
+    disk: Disk | None  # used instead of the real disk, for example by a simulation
+    runner: Runner | None  # runs the background work; by default in threads of this process
     connector: Connector | None  # opens the metadata database; needed for buckets on a `disk`
-    random: Random | None  # draws ids and delays; a simulation passes one with a seed
+    random: Random | None  # source of ids and delays; a simulation passes one with a seed
 
 
 class Closable(Protocol):
@@ -150,16 +152,22 @@ class Store:
         """Open a store for writing, and create it if it does not exist; or open it read-only.
 
         Opening for writing raises `Locked` if the store is already open for writing, in this
-        process or another. Configurations that are not passed come from `lakebed.toml` and the
-        environment; if a `disk` is passed, they are the defaults. If `config` is passed, the
-        settings of `[aof_manager]` are the defaults too. Of the passed configurations, a read-only
-        store uses only `tier_config`.
+        process or another. Opening read-only raises `NotFound` if the root does not exist.
+
+        Configurations that are not passed come from `lakebed.toml` and the environment; if a `disk`
+        is passed, they are the defaults. If `config` is passed, the settings of `[aof_manager]` are
+        the defaults too. Of the passed configurations, a read-only store uses only `tier_config`.
         """
         disk, connector = options.get("disk"), options.get("connector")
         tier_config, runner = options.get("tier_config"), options.get("runner")
         if read_only:
             return ReadOnlyStore(
-                root, tier_config=tier_config, disk=disk, runner=runner, connector=connector
+                root,
+                tier_config=tier_config,
+                disk=disk,
+                runner=runner,
+                connector=connector,
+                random=options.get("random"),
             )
         check_root(disk or real_disk(), os.fspath(root))
         version.load(disk or real_disk(), root)  # before `lakebed.toml`, which may be half restored
@@ -280,7 +288,7 @@ class Store:
             self._undo = undo.pop_all()
 
     def accompany(self, companion: Closable) -> None:
-        """Register the server of this store's socket, to be closed before the store closes."""
+        """Register the server of this store's socket; `close` closes it before everything else."""
         self._companion = companion
 
     @property
@@ -294,7 +302,7 @@ class Store:
     def log(self, name: str) -> Aof:
         """Open a log for writing, and create it if it does not exist.
 
-        Returns the same object each time, until it is closed.
+        Returns the same object each time, until that is closed.
         """
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
@@ -313,7 +321,7 @@ class Store:
     def log_summary(self, name: str) -> LogSummary:
         """Summarise a log from its files, without opening it for writing.
 
-        The records of sealed segments are not read.
+        The records of sealed segments are not read. Raises `NotFound` if there is no such log.
         """
         with self.open_read_only() as reading:
             return reading.log_summary(name)
@@ -355,9 +363,9 @@ class Store:
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plan reads of logs: resolve positions, pin the ranges and list their split points.
+        """Plan reads of logs: find their positions, pin the ranges and list their split points.
 
-        Pins nothing if `duration_ms` is 0.
+        The pins last for `duration_ms`; if it is 0, nothing is pinned.
         """
         from lakebed.store.read_planner import LogSource, plan_reads
 
@@ -367,10 +375,10 @@ class Store:
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def manifest_log(self, name: str) -> ManifestLog | None:
-        """Open a log's manifest log for reading; None if the log never had one.
+        """Open a log's manifest log (the record of its segments and their tiers) for reading.
 
-        `name` is the log's name or stream id. Raises `NotFound` if there is no such log. The log
-        itself is not opened.
+        `name` is the log's name or stream id. Returns None if the log has no manifest log. Raises
+        `NotFound` if there is no such log. The log itself is not opened.
         """
         from lakebed.store.manifest_logs import manifest_log_of
 
@@ -395,7 +403,7 @@ class Store:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's Tier 2 objects to another Tier 2, and use that from then on.
+        """Copy a log's Tier 2 objects to another Tier 2, which the log uses from then on.
 
         Raises `Busy` if the log is open. See `AofManager.migrate_tier2`.
         """
@@ -403,7 +411,7 @@ class Store:
 
     @property
     def topics(self) -> StoreTopics:
-        """The topics of the store, to create, configure, list and delete."""
+        """The topics of the store, to create, open, configure, list and delete."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._topics.get("")
@@ -411,7 +419,7 @@ class Store:
     def topic(self, name: str, *, partitions: int | None = None) -> StoreTopic:
         """Open a topic, and create it with `partitions` partitions (by default one) if needed.
 
-        Raises `InputError` if the topic exists with another number of partitions.
+        Raises `InputError` if `partitions` is given and the topic exists with another number.
         """
         return self.topics.ensure(name, partitions=partitions)
 
@@ -426,9 +434,10 @@ class Store:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Return the dead letters of a group that were not sent back yet, by default all.
+        """Return the dead letters of a group (messages that were delivered too many times).
 
-        With `max_messages` only that many are returned: partition by partition, oldest first.
+        Dead letters that were sent back to the topic are left out. They are in order of their
+        partitions, oldest first. With `max_messages`, at most that many are returned.
         """
         with self.open_read_only() as reading:
             return reading.dead_letters(topic, group, max_messages=max_messages)
@@ -436,9 +445,9 @@ class Store:
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Plan reads of topics: resolve positions, pin the ranges and list their split points.
+        """Plan reads of topics: find their positions, pin the ranges and list their split points.
 
-        Pins nothing if `duration_ms` is 0.
+        The pins last for `duration_ms`; if it is 0, nothing is pinned.
         """
         from lakebed.store.read_planner import TopicSource, plan_reads
 
@@ -449,24 +458,24 @@ class Store:
 
     @property
     def lake(self) -> Lake:
-        """The object store, which is opened, and created if there is none, on first use."""
+        """The object store. The first use opens it, and creates it if there is none."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._lakes.get("")
 
     @property
     def keys(self) -> AccessKeys:
-        """The access keys for the HTTP API over TCP, and for S3."""
+        """The access keys, which clients need for the HTTP API over TCP and for S3."""
         return self.lake.keys
 
     def buckets(self) -> list[BucketInfo]:
-        """Return all buckets, by name."""
+        """Return all buckets, sorted by name."""
         return self.lake.buckets.list()
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Open a bucket, and create it if it does not exist.
 
-        Raises `BucketExists` if it exists with another `versioning`.
+        Raises `BucketExists` if `versioning` is given and the bucket exists with another one.
         """
         from lakebed.store.bucket import Bucket
 
@@ -545,7 +554,7 @@ class Store:
 
     @property
     def maintenance(self) -> Maintenance:
-        """Verifies and repairs the store, and moves segments between tiers."""
+        """Methods that verify and repair the store, and move segments between tiers."""
         return Maintenance(self)
 
     def object_totals(self) -> Totals | None:
@@ -554,7 +563,10 @@ class Store:
         return None if lake is None else lake.totals()
 
     def open_read_only(self) -> ReadOnlyStore:
-        """Open this store read-only, as another process would: by its files, on the same disk."""
+        """Return a new read-only store on the same root, which reads the files on its own.
+
+        The caller must close it.
+        """
         return self._open_read_only()
 
     def _open_things(self) -> _OpenThings:
@@ -666,8 +678,9 @@ def _lost_objects(root: str, segment_id: str, damage: Damage) -> Loss:
 def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:
     """Raises `UnknownVersion` if a newer version of Lakebed wrote the store.
 
-    Reads `store.json`. If it is missing, or another release wrote the store last, also checks all
-    other files.
+    Checks `store.json`. If that is missing, or does not name this release as the last to open the
+    store for writing, also checks the versions of all other files, and with `with_metadata` of the
+    metadata database.
     """
     store_version = version.load(disk, root)
     if store_version is None or store_version.program != RELEASE:

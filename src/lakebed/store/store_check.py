@@ -110,10 +110,10 @@ class StoreReport(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether no problem was found or is on record, and everything could be checked.
+        """Whether no problem was found, no loss is on record, and everything could be checked.
 
-        Segments that were not read, because only Tier 2 has them and `tier2` was not set, do not
-        count.
+        Losses that an operator has acknowledged do not count. Nor do segments that were not read
+        because only Tier 2 has them and `tier2` was not set.
         """
         is_reached = all(log.unreached is None for log in self.logs)
         return is_reached and not self.unchecked and not self.problem_count
@@ -183,8 +183,9 @@ def verify_store(
 ) -> StoreReport:
     """Verifies all of a store in this process; with `tier2` also the segments in Tier 2.
 
-    In any case, the uploaded chunks of manifest logs are looked up in Tier 2. Calls `progress` with
-    about how many bytes were checked so far, and how many there are.
+    `root` is the folder of the store, or the open store. In any case, the uploaded chunks of
+    manifest logs are looked up in Tier 2. Calls `progress` with about how many bytes were checked
+    so far, and how many there are.
     """
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:
@@ -258,7 +259,7 @@ class StoreCheck:
         self._lake: LakeCheck | None = None
 
     def run(self, piece: Piece) -> Finding:
-        """Checks one piece. Never raises: returns `Unchecked` if the piece cannot be checked."""
+        """Checks one piece. If an error prevents that, returns an `Unchecked` with the error."""
         try:
             return self._check_piece(piece)
         except Exception as error:  # noqa: BLE001 - an unexpected error must not hide other findings
@@ -293,7 +294,10 @@ class StoreCheck:
 
 
 def join_store(plan: StorePlan, findings: Sequence[Finding]) -> StoreReport:
-    """Combines the findings into one report. They must be in the order of the plan's pieces."""
+    """Combines the findings into one report.
+
+    `findings` must have one finding for each of the plan's pieces, in the same order.
+    """
     unchecked = [*plan.unchecked, *(item for item in findings if isinstance(item, Unchecked))]
     remaining = iter(None if isinstance(item, Unchecked) else item for item in findings)
     logs = tuple(_joined_log(log, remaining) for log in plan.logs)

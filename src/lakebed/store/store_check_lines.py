@@ -15,9 +15,10 @@ def report_lines(report: StoreReport) -> list[str]:
 
 
 def mark_lines(marks: MarkReport) -> list[str]:
-    """Returns one line for each object version: whether it is marked now, or could not be read.
+    """Returns one line for each object version: whether it is marked as damaged now.
 
-    Versions that were deleted meanwhile have no line.
+    For a version whose mark was not changed because of an error, the line has the error. Versions
+    that were deleted meanwhile have no line.
     """
     lines = [
         f"{'/'.join(version[:2])}, version {version[2]}: marked as damaged"

@@ -20,10 +20,10 @@ from lakebed.store.segment_summary import (
 
 @dataclass(frozen=True, slots=True)
 class TierTotal:
-    """The segments and bytes of a log in one tier."""
+    """How many segments of a log are in one tier, and how many bytes they have there."""
 
     segments: int
-    bytes: int
+    bytes: int  # uncompressed in Tier 0, compressed in Tiers 1 and 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class LogSummary:
     name: str
     oldest: int | None  # the first record; None if the log is empty
     durable_end: int
-    coordinator_watermark: int
-    writer_epoch: int  # how many times the log was opened for writing
-    segments: tuple[SegmentSummary, ...]
-    tiers: tuple[TierTotal, ...]
-    spare_files: int
-    ignored_files: int
+    coordinator_watermark: int  # 0 if not known
+    writer_epoch: int  # rises by 1 each time the log is opened for writing; 0 if not known
+    segments: tuple[SegmentSummary, ...]  # first those in the archive, then those of the log
+    tiers: tuple[TierTotal, ...]  # for Tier 0, Tier 1 and Tier 2
+    spare_files: int  # files that are prepared for new segments
+    ignored_files: int  # unexpected files in the segments folder
 
     def count(self, *states: str) -> int:
         return sum(segment.state in states for segment in self.segments)
@@ -49,7 +49,7 @@ class LogSummary:
     def records(self) -> int | None:
         """Returns the number of records in the log and its archive.
 
-        Returns None if the number is not known without reading Tier 2.
+        Returns None if the number is not known; Tier 2 is not read to find it.
         """
         archived = sum(
             segment.records or 0 for segment in self.segments if segment.state == "archived"

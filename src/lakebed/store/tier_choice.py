@@ -1,8 +1,9 @@
 """Chooses the segments for a move between tiers, without I/O.
 
-If the caller names segments and one of them cannot be moved, that is an error, and nothing is
-moved. If the caller names none, all sealed segments are considered; those that cannot be moved are
-skipped, with the reason. A segment that is already in the right tier is skipped in both cases.
+If the caller names segments and one of them cannot be moved, an error is raised, and nothing is
+moved. If the caller does not name any, all sealed segments are considered; those that cannot be
+moved are skipped, with the reason. A segment that is already in the right tier is skipped in both
+cases.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from lakebed.store.pins import Pin
 
 
 class Refusal(NamedTuple):
-    """Why a segment is not moved.
+    """Why a segment is not moved, as a short text and as an error.
 
-    `error` is None if the segment is already in the right tier.
+    `error` is None if nothing is wrong, because the segment is already in the right tier.
     """
 
     why: str
@@ -47,8 +48,9 @@ def choose(
 ) -> Choice:
     """Chooses the segments to move: those in `segment_ids`, or all sealed ones if that is None.
 
-    `why_not` returns the reason not to move a segment, or None to move it. If a segment in
-    `segment_ids` cannot be moved, the error in that reason is raised.
+    `places` are the segments of the log. `why_not` returns the reason not to move a segment, or
+    None to move it. If a segment in `segment_ids` cannot be moved, raises the error of that reason.
+    Raises `NotFound` or `InputError` if such a segment does not exist or is not sealed.
     """
     if segment_ids is None:
         candidates = [place for place in places if place.is_in_log]
@@ -75,9 +77,10 @@ def why_not_hydrated(place: Residence) -> Refusal | None:
 
 
 def why_not_evicted(log: str, pins: Sequence[Pin], *, warm: bool) -> WhyNot:
-    """Returns a function that returns why a segment cannot be evicted, or None if it can.
+    """Returns a function that returns why a segment is not evicted, or None if it can be.
 
-    `pins` are the pins in effect now. With `warm` the segment is evicted from Tier 1 too.
+    To evict a segment is to remove it from Tier 0, and with `warm` from Tier 1 too. `pins` are the
+    pins in effect now.
     """
 
     def why_not(place: Residence) -> Refusal | None:
@@ -95,7 +98,10 @@ def why_not_evicted(log: str, pins: Sequence[Pin], *, warm: bool) -> WhyNot:
         for pin in pins:
             if pin.covers(log, number):
                 text = f"{log}: segment {number} is pinned by {pin.owner}"
-                return Refusal("pinned", Busy(f"{text}, pin {pin.pin_id}"))
+                return Refusal(
+                    "pinned",
+                    Busy(f"{text}, pin {pin.pin_id}; evict it after the pin is released"),
+                )
         return None
 
     return why_not

@@ -1,11 +1,11 @@
 """Moves segments between tiers on request, and reports the result for each segment.
 
-If the copies of a segment are damaged or missing, that segment is reported as failed and the others
-are still moved. An error that would affect all segments ends the work: for example, Tier 2 does not
-answer or refuses access, or the disk is full.
+If a segment cannot be moved because its copies are damaged or missing, or because it is busy, the
+segment is reported as failed and the others are still moved. An error that would affect all
+segments ends the work: for example, Tier 2 does not answer or refuses access, or the disk is full.
 
-Before a segment is evicted, Tier 2 is asked whether it still has the object, because the object may
-have been deleted.
+Before a segment is evicted, its object in Tier 2 is looked up, because the object may have been
+deleted there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Moved(NamedTuple):
 
     before: Residence
     after: Residence
-    bytes: int  # uploaded, freed on this disk, or hydrated
+    bytes: int  # how many were uploaded, freed on the local disk, or brought back to Tier 0
 
 
 class Failed(NamedTuple):
@@ -58,11 +58,11 @@ class Failed(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The results for all segments of a request."""
+    """The results of a request for all its segments that were processed."""
 
     skipped: list[Skipped] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
-    repaired: list[Repaired] = field(default_factory=list)
+    repaired: list[Repaired] = field(default_factory=list)  # only by `repair`
     failed: list[Failed] = field(default_factory=list)
     stopped_by: LakebedError | None = None  # the error that ended the work early
 
@@ -90,7 +90,10 @@ class TierMoves:
             )
 
     def upload(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Compresses segments into warm files and uploads them to Tier 2."""
+        """Compresses segments into warm files and uploads them to Tier 2.
+
+        `segment_ids` are the segments to upload; None means all that are sealed.
+        """
         choice = self._choose(segment_ids, why_not_uploaded)
         return self._move(choice, self._log.tiers.upload, _uploaded_bytes)
 
@@ -102,19 +105,29 @@ class TierMoves:
         return self.upload(segment_ids)
 
     def evict(self, segment_ids: Sequence[int] | None, *, warm: bool) -> Outcome:
-        """Removes segments from Tier 0, and with `warm` also from Tier 1."""
+        """Removes segments from Tier 0, and with `warm` also from Tier 1.
+
+        `segment_ids` are the segments to remove; None means all that are intact in Tier 2 and not
+        pinned.
+        """
         why_not = why_not_evicted(self._name, self._store.pins.active(), warm=warm)
         choice = self._choose(segment_ids, why_not)
         return self._move(choice, partial(self._evict, warm=warm), _freed_bytes)
 
     def hydrate(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Brings segments back into Tier 0."""
+        """Brings segments back into Tier 0.
+
+        `segment_ids` are the segments to bring back; None means all that are sealed.
+        """
         choice = self._choose(segment_ids, why_not_hydrated)
         return self._move(choice, self._log.tiers.hydrate, _restored_bytes)
 
     def repair(self) -> Outcome:
-        """Checks the objects in Tier 2, without their content, and uploads missing or wrong ones
-        again if possible."""
+        """Checks the objects in Tier 2, and uploads those again that are missing or wrong.
+
+        The content of the objects is not read: an object is wrong if its size or its recorded
+        checksum is. It can be uploaded again only if a local copy of its segment exists.
+        """
         outcome = Outcome()
         uploaded = [
             place for place in self._log.tiers.residency() if place.is_in_log and 2 in place.tiers
@@ -127,7 +140,20 @@ class TierMoves:
         return outcome
 
     def _choose(self, segment_ids: Sequence[int] | None, why_not: WhyNot) -> Choice:
-        return choose(self._name, self._log.tiers.residency(), segment_ids, why_not=why_not)
+        """Chooses the segments to move; see `choose`.
+
+        Segments that can never be moved, such as those with the interchange layout, are left out;
+        if one is in `segment_ids`, raises the error that explains why.
+        """
+        tiers = self._log.tiers
+        for segment_id in segment_ids or ():
+            refusal = tiers.refusal(segment_id)
+            if refusal is not None:
+                raise refusal
+        places = tiers.residency()
+        if segment_ids is None:
+            places = [place for place in places if tiers.refusal(place.segment_id) is None]
+        return choose(self._name, places, segment_ids, why_not=why_not)
 
     def _move(
         self,
@@ -194,7 +220,11 @@ class TierMoves:
 
 @contextmanager
 def _noting(outcome: Outcome, segment_id: int) -> Iterator[None]:
-    """Records an error in `outcome`: as a failure of this segment, or as the end of the work."""
+    """Catches an error and records it in `outcome`.
+
+    The error is recorded as a failure of this segment, or as the end of the work if it would affect
+    all segments.
+    """
     try:
         yield
     except LakebedError as error:

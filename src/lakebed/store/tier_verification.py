@@ -12,6 +12,7 @@ answer, that is a `Tier2Error` and not a problem of the objects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.residency import (
     TIERS,
     States,
+    recorded,
     recorded_states,
     tier2_address,
     tier2_place,
@@ -78,7 +80,8 @@ def check_copies(
 ) -> CopiesReport:
     """Checks that all copies of segments that a manifest log names exist as recorded.
 
-    Also checks the chunks of the manifest log itself that were uploaded to Tier 2.
+    Also checks the chunks of the manifest log itself that were uploaded to Tier 2. If Tier 2 cannot
+    be reached, the rest is not checked, and the report has the error.
     """
     report = CopiesReport()
     copies = Copies(store, manifest_log.paths, recorded_states(store.disk, manifest_log.paths))
@@ -98,7 +101,10 @@ def check_copies(
 
 
 def check_chunk_objects(store: ReadOnlyStore, manifest_log: ManifestLog) -> CopiesReport:
-    """Checks that the uploaded chunks of a manifest log are in Tier 2."""
+    """Checks that the uploaded chunks of a manifest log are in Tier 2.
+
+    If Tier 2 cannot be reached, the report has the error.
+    """
     report = CopiesReport()
     try:
         _check_chunks(Copies(store, manifest_log.paths, {}), manifest_log, report)
@@ -188,15 +194,18 @@ class Copies:
     def _is_still_named(self, state: SegmentState, tier: int) -> bool:
         """Returns whether the manifest log, read again, still names the copy.
 
-        Returns False if the manifest log is switched off: then it does not record what retention
-        removed, and every segment has a local file.
+        Returns False if the manifest log is switched off, because then it does not record which
+        copies retention removed. If `log.json` is missing or damaged, the manifest log counts as
+        switched on. Returns True if the segment's state cannot be found because of damage.
         """
-        if not load_identity(self._disk, self._paths).manifest_log:
-            return False
-        newer = recorded_states(self._disk, self._paths).get(state.segment_id)
-        if newer is None or newer.key != state.key:
-            return False
-        return bool(newer.residency & TIERS[tier])
+        with suppress(NotFound, DataError):
+            if not load_identity(self._disk, self._paths).manifest_log:
+                return False
+        states, problems = recorded(self._disk, self._paths)
+        newer = states.get(state.segment_id)
+        if newer is None:
+            return bool(problems)
+        return newer.key == state.key and bool(newer.residency & TIERS[tier])
 
     # Warm files.
 
@@ -238,7 +247,7 @@ class Copies:
         recorded = crc64_text(state.segment_crc64)
         if metadata.get(SEGMENT_CRC64) != recorded:
             raise Corrupt(
-                "the object holds another segment",
+                "the checksum of the segment in the object's metadata is missing or wrong",
                 expected=f"checksum {recorded}",
                 found=metadata.get(SEGMENT_CRC64, "none"),
             )

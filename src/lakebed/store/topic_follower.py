@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import InputError
 from lakebed.base.poll import poll_until
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
@@ -38,8 +40,15 @@ class TopicFollower:
         runner: Runner,
         batch_bytes_max: int = BATCH_BYTES,
     ) -> None:
-        """`starts` has the first offset of each partition; by default its oldest message."""
-        assert views, "a follower without partitions would wait forever"
+        """`starts` maps partitions to the offsets at which to begin.
+
+        A partition that is not in `starts` begins at its oldest message. Raises `InputError` if
+        there are no `views`, because the follower would wait for ever.
+        """
+        if not views:
+            raise InputError(
+                "no partition to follow: name at least one, or leave out `starts` to follow all"
+            )
         self._runner = runner
         self._views = dict(views)
         self._cursors = {
@@ -59,14 +68,19 @@ class TopicFollower:
         """Wait for the next messages and return them; None after `timeout` seconds without any.
 
         By default there is no time limit. Raises `OffsetOutOfRange` if retention removed messages
-        that were not read yet, or if a first offset in `starts` is after the end of its partition,
-        and `Closed` if a partition was closed.
+        that were not read yet, or if an offset in `starts` is after the end of its partition,
+        `Corrupt` if the next messages are damaged, and `Closed` if a partition was closed.
         """
+        clock = self._runner.clock
+        deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:
             followed = self._take()
             if followed is not None:
                 return followed
-            if not poll_until(self._runner, self._has_more, timeout):
+            left = None if deadline is None else (deadline - clock.monotonic_ns()) / NS_PER_S
+            if left is not None and left <= 0:
+                return None
+            if not poll_until(self._runner, self._has_more, left):
                 return None
 
     def close(self) -> None:

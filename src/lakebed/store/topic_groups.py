@@ -63,7 +63,7 @@ class ReadOnlyGroup:
         self._config = replace(config, per_key_order=False)
 
     def lag(self) -> dict[int, int]:
-        """Return how many messages are neither acked nor dead-lettered yet, by partition."""
+        """Return how many messages are neither acked nor dead-lettered yet, by partition number."""
         return {number: described.lag for number, described in self.describe().items()}
 
     def describe(self) -> dict[int, GroupPartition]:
@@ -74,7 +74,7 @@ class ReadOnlyGroup:
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
     def unsettled(self, partition: ReadOnlyPartition) -> list[tuple[int, int]]:
-        """Return the ranges of a partition's offsets that are neither acked nor dead-lettered."""
+        """Return the offset ranges `[start, end)` that are neither acked nor dead-lettered yet."""
         recovered, high_watermark = self._recover(partition)
         state = recovered.state
         return merged([*state.unsettled(), (state.end, max(state.end, high_watermark))])

@@ -42,17 +42,18 @@ from lakebed.store.topic_verification import (
 class TopicRepair(NamedTuple):
     """What a repair did, or what it would do."""
 
-    torn_bytes: int  # bytes after the last good record, which are removed
-    problems: tuple[str, ...]
+    torn_bytes: int  # how many bytes of unfinished writes were, or would be, removed
+    problems: tuple[str, ...]  # the other damage
     lost: tuple[LostOffsets, ...]
-    quarantined: tuple[str, ...]  # files with the bytes that were removed
+    quarantined: tuple[str, ...]  # files with copies of the removed bytes; none in a preview
 
 
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """Repairs a topic that is not open; raises `Busy` if it is open.
+    """Repairs a topic, and leaves it open for writing.
 
-    An open topic of which a partition cannot be opened is closed first, and then repaired. Callers
-    that open the topic meanwhile wait until the repair is done.
+    Raises `Busy` if the topic is open and all its partitions can be opened. If one cannot, the
+    topic is closed first, and then repaired. Callers that open the topic meanwhile wait until the
+    repair is done. Raises `NotFound` if there is no such topic.
     """
     paths = TopicPaths(store.root, name)
     with store.topics.before_opening(name) as open_topic:
@@ -104,7 +105,8 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
 def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
     """Reports what `repair_topic` would find; changes nothing.
 
-    Raises `Locked` if a process has the store open for writing.
+    Raises `NotFound` if there is no such topic, and `Locked` if a process has the store open for
+    writing.
     """
     paths = TopicPaths(root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
@@ -128,9 +130,9 @@ def preview_topic_while_open(store: Store, name: str, *, progress: Progress) -> 
 
 
 def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]:
-    """Returns a topic's identity, and None or a text that describes a loss.
+    """Returns a topic's identity, and a text that describes the loss if it had to be rebuilt.
 
-    If `topic.json` is missing or damaged, the identity is rebuilt, and the text describes the loss.
+    The identity is rebuilt if `topic.json` is missing or damaged; otherwise the text is None.
     """
     try:
         return require_topic(disk, paths), None
@@ -150,10 +152,10 @@ def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]
 
 
 def _id_in_letters(store: Store, name: str) -> str | None:
-    """Returns the topic's id from its newest dead letter; None if it has no dead letters.
+    """Returns the topic's id from its newest dead letter; None if no dead letter has the id.
 
-    If the topic got a new id, its dead letters would seem to be those of an earlier topic and would
-    never be sent back.
+    With a new id for the topic, its dead letters would seem to be those of an earlier topic, and
+    would never be sent back.
     """
     ids: list[tuple[int, str]] = []
     with contextlib.suppress(LakebedError):
@@ -193,7 +195,7 @@ def _preview(report: TopicReport, lost: str | None = None) -> TopicRepair:
 def _repair_sealed(
     disk: Disk, partition: Partition, verification: PartitionVerification
 ) -> set[str]:
-    """Rewrites the damaged sealed segments of a partition without their damaged bytes.
+    """Rewrites the sealed segments that `verification` found to be damaged, without the bad bytes.
 
     Returns the paths of the quarantine files with the removed bytes.
     """
@@ -210,6 +212,7 @@ def _repair_sealed(
             disk,
             partition.paths,
             info,
+            start_offset=partition.start_offset(),
             index_stride_bytes=partition.config.index_stride_bytes,
             created_ms=partition.now_ms(),
             record=partition.record_loss,

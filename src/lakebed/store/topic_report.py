@@ -38,7 +38,10 @@ def problem_lines(topic: str, report: TopicReport) -> list[str]:
 
 
 class LostOffsets(NamedTuple):
-    """Offsets `[start, end)` of a partition whose messages are lost; some may have had none."""
+    """Offsets `[start, end)` of a partition at which messages are lost.
+
+    There need not have been a message at each of these offsets.
+    """
 
     partition: int
     start: int
@@ -120,7 +123,7 @@ def findings_of(number: int, verification: PartitionVerification) -> PartitionFi
 
 
 def join_topic(partitions: Sequence[PartitionFindings]) -> TopicReport:
-    """Combines the findings of all partitions, which must be in order, into one report."""
+    """Combines the findings of all partitions, ordered by partition number, into one report."""
     segments = [segment for partition in partitions for segment in partition.segments]
     return TopicReport(
         partitions=len(partitions),

@@ -21,7 +21,7 @@ class PartitionSummary:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets; there are fewer messages if some were compacted away or lost."""
+        """The number of offsets. There may be fewer messages, for example after compaction."""
         return self.high_watermark - self.start_offset
 
 
@@ -80,7 +80,7 @@ def _summarise(topic: ReadOnlyTopic, number: int) -> PartitionSummary:
 
 def _settings(topic: ReadOnlyTopic, defaults: TopicConfig) -> list[SettingSummary]:
     identity = topic.identity
-    config = identity.config(defaults)
+    config = identity.config(defaults, topic=topic.name)
     return [
         SettingSummary(name, getattr(config, name), name in identity.settings)
         for name in field_names(TopicConfig)

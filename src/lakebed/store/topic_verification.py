@@ -106,7 +106,10 @@ class TopicPlan(NamedTuple):
         ]
 
     def join(self, findings: Sequence[TopicFinding | None]) -> TopicReport:
-        """Combines the findings into one report. They must be in the order of the pieces."""
+        """Combines the findings into one report.
+
+        `findings` must have one finding for each of `pieces`, in the same order.
+        """
         remaining = iter(findings)
         return join_topic(
             [
@@ -121,8 +124,8 @@ def verify_topic(
 ) -> TopicReport:
     """Verifies a topic, even while another process writes it.
 
-    Calls `progress` with the number of partitions that are checked, and the number of all. Raises
-    `NotFound` if there is no such topic, or it is deleted during the check.
+    Calls `progress` with the number of partitions that have been checked, and the number of all.
+    Raises `NotFound` if there is no such topic, or it is deleted during the check.
     """
     identity = require_topic(disk, TopicPaths(root, name))
     partitions = []
@@ -269,7 +272,10 @@ def _plan_partition(
 
 
 def _is_there(disk: Disk, root: str, name: str, topic_id: str) -> bool:
-    """Whether the topic still exists; a new topic of the same name does not count."""
+    """Whether the topic still exists, even with a damaged `topic.json`.
+
+    A new topic of the same name does not count.
+    """
     try:
         return load_identity(disk, TopicPaths(root, name)).topic_id == topic_id
     except NotFound:
@@ -285,7 +291,10 @@ def _no_topic(root: str, name: str) -> NotFound:
 def _checked_again(
     disk: Disk, paths: PartitionPaths, segment: SegmentVerification
 ) -> SegmentVerification | None:
-    """Checks a segment again; returns None if it was removed or replaced meanwhile."""
+    """Checks a segment that looks damaged again, as the manifest lists it now.
+
+    Returns None if the segment was removed or replaced meanwhile.
+    """
     try:
         manifest = load_manifest(disk, paths.manifest)
     except (NotFound, DataError):
@@ -313,7 +322,8 @@ def _is_suspect(segment: SegmentVerification) -> bool:
 def _without_tail(segment: SegmentVerification) -> SegmentVerification:
     """Removes a torn tail and index problems from the findings of the active segment.
 
-    They are no damage, because a write may be in progress.
+    They do not count as damage, because a write may be in progress. Findings of other segments are
+    returned unchanged.
     """
     if segment.is_sealed or segment.inspection is None:
         return segment
@@ -348,7 +358,8 @@ def _replaced_note(segment: SegmentVerification) -> str:
 def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
     """Whether compaction replaced the log file: it is whole, but shorter than in the manifest.
 
-    A file that was truncated lacks its last offset; a file that compaction wrote always has it.
+    A file that was truncated lacks the segment's last offset; a file that compaction wrote always
+    has that offset.
     """
     inspection = segment.inspection
     if inspection is None or inspection.header_error is not None or len(inspection.damages) != 1:

@@ -1,4 +1,6 @@
-"""The topics of a store with their consumer groups: connects Keratin and Stroma in one root.
+"""The topics of a store with their consumer groups.
+
+Connects Keratin, the engine of topics, and Stroma, the engine of groups, in one root.
 
 topic = store.topic("orders", partitions=3)
 base, count = topic.append_batch([b"..."]).result()
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 _TRY_AGAIN_NS = 5 * NS_PER_S  # between attempts to open a topic for writing on a failing disk
 _log = logging.getLogger(__name__)
 
-REDRIVE_PREFIX = "lakebed-redrive:"  # begins the names of groups on a dead-letter topic
+REDRIVE_PREFIX = "lakebed-redrive:"  # begins the names of the groups that send dead letters back
 
 
 class StoreTopic(Topic):
@@ -82,9 +84,10 @@ class StoreTopic(Topic):
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Append staged batches, given by partition number, exactly once.
+        """Append staged batches exactly once, even if the call is repeated.
 
-        See `lakebed.store.batch_commit`.
+        `batches` maps partition numbers to the batches to append there. See
+        `lakebed.store.batch_commit`.
         """
         return commit_batches(
             self, application, version, batches, read_object=self._owner.read_object
@@ -108,16 +111,16 @@ class StoreTopic(Topic):
         """Open a consumer group, and create it if it does not exist; the same object each time.
 
         `config` is stored. It applies immediately if the group was not open, otherwise when the
-        group is next opened. Without `config` the group has its stored settings, or the store's if
-        it has none.
+        group is next opened. Without `config`, the stored settings apply, and the store's where the
+        group has none of its own.
         """
         return self._owner.open_group_of(self, name, config, None)
 
     def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
         """Open a consumer group, and store only those settings of `config` that are in `named`.
 
-        These are stored even if they equal the store's; for all other settings the group uses the
-        store's.
+        These are stored even if they equal the store's; all others in `config` must be the store's.
+        Creates the group if it does not exist, and applies `config` when `group` would.
         """
         return self._owner.open_group_of(self, name, config, frozenset(named))
 
@@ -272,9 +275,9 @@ class StoreTopics:
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
         """Reserves a topic that is not open; yields a function that opens it.
 
-        Until the end, other callers that open the topic wait. Raises `Busy` if the topic is open,
-        unless one of its partitions cannot be opened: then the topic is closed, so that the caller
-        can repair it.
+        Until the `with` block ends, other callers that open the topic wait. Raises `Busy` if the
+        topic is open, unless one of its partitions cannot be opened: then the topic is closed, so
+        that the caller can repair it.
         """
         with self._alone(name):
             if self._topics.opened_topic(name) is not None:
@@ -304,8 +307,8 @@ class StoreTopics:
     ) -> StoreTopic:
         """Open a topic, and create it with these settings if it does not exist.
 
-        An existing topic keeps its settings. Raises `InputError` if it exists with another number
-        of partitions.
+        An existing topic keeps its settings. Raises `InputError` if `partitions` is given and the
+        topic exists with another number.
         """
         with self._alone(name):
             try:
@@ -341,9 +344,10 @@ class StoreTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Return where to stop in each range so that event time advances evenly in all ranges.
+        """Return, for each range, the offset up to which to read next.
 
-        `max_messages` and `max_bytes` limit all ranges together; None means no limit. At least one
+        The offsets are chosen so that event time advances evenly in all ranges. `max_messages` and
+        `max_bytes` limit what is read from all ranges together; None means no limit. At least one
         message is included, even if it is larger than `max_bytes`.
         """
         opened = [
@@ -370,8 +374,12 @@ class StoreTopics:
 
         Each key is the topic, the partition and the name of the group.
         """
-        failing = self._drive.failures().items()
-        return {" ".join(map(str, part.name)): error for part, error in failing}
+        failing = self._drive.failures()
+        for group in self.opened()[1]:
+            for part in group.opened_parts():
+                if part.fold_failure is not None:
+                    failing.setdefault(part, part.fold_failure)
+        return {" ".join(map(str, part.name)): error for part, error in failing.items()}
 
     def opened_group(self, topic: str, group: str) -> Group | None:
         """Return the group if it is open, else None. Never waits for a group being opened."""
@@ -465,9 +473,13 @@ class StoreTopics:
             with self._mutex:
                 group = self._groups.get(key)
             if group is None:
-                is_new = name not in self.group_names(topic.name)
+                existing = self._partitions_of(*key)
+                if not existing:
+                    self._settings.remove(*key)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
-                if is_new or topic.partition_count == 1:  # a new group must have its files now
+                # A new group must have its files now, and one with settings those of partition 0.
+                is_incomplete = not existing or (config is not None and 0 not in existing)
+                if is_incomplete or topic.partition_count == 1:
                     self._open_parts(group)
                 else:
                     group.open_in_background()
@@ -479,11 +491,15 @@ class StoreTopics:
                     self._kept[key] = (config, named)
             return group
 
-    def _check_current(self, topic: Topic) -> None:
-        """Raises `Closed` unless `topic` is the open topic of its name.
+    def _partitions_of(self, topic: str, group: str) -> set[int]:
+        """Returns the partitions in which a group has files."""
+        names = list_groups(self._disk, self._root)
+        return {name.partition for name in names if (name.topic, name.group) == (topic, group)}
 
-        It is not if it was deleted, even if a new topic has the same name, or if it was closed for
-        a repair.
+    def _check_current(self, topic: Topic) -> None:
+        """Raises `Closed` if `topic` was deleted, or was closed for a repair.
+
+        This holds even if another topic of the same name is open by now.
         """
         current = None
         with contextlib.suppress(NotFound):
@@ -590,7 +606,7 @@ class StoreTopics:
                 stack.callback(self._drive.remove, part)
 
     def _remove_groups(self, topic: str) -> None:
-        """Removes the groups of a deleted topic, file by file; a crash may leave some files."""
+        """Removes the groups of a deleted topic; a crash may leave some of their files."""
         for group in self.group_names(topic):
             self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)

@@ -3,7 +3,7 @@
 Nothing is changed and no lock is taken. While another process writes, a segment that is not sealed
 is checked up to the durable end: bytes after that are not part of the log yet. If the durable end
 is not known (the machine was restarted, or the file is missing or damaged) the whole file is
-checked.
+checked. An archived segment whose base offset in the log is not known is reported, and not checked.
 
 A segment that is sealed according to the sealed pointer must have a footer. A segment that is only
 in a colder tier is part of the log too; `tier_verification` checks it there.
@@ -15,11 +15,11 @@ in a colder tier is part of the log too; `tier_verification` checks it there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from lakebed.aof.archived_log import list_archived, segment_name
+from lakebed.aof.archived_log import archived_info, archived_names, segment_name
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
@@ -30,12 +30,13 @@ from lakebed.aof.format import (
     records_end_max,
 )
 from lakebed.aof.inspection import Inspection, Verdict
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
 from lakebed.aof.segment_inspector import inspect_segment
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import DataError, DiskError, NotFound, Torn
+from lakebed.base.errors import DataError, DiskError, InputError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
 from lakebed.base.files.salvage import Salvaged, read_around
 from lakebed.base.layout import Buffer
@@ -66,9 +67,9 @@ class SegmentPiece(NamedTuple):
 
     name: SegmentName
     path: str
-    confirmed: int | None  # how many bytes of an unsealed segment are known to be durable
-    must_be_sealed: bool
-    is_cut: bool  # whether bytes of an unsealed segment after `confirmed` are not checked
+    confirmed: int | None  # how many bytes of an unsealed segment are durable; None if not known
+    must_be_sealed: bool  # whether it is a problem if the file has no good footer
+    is_cut: bool  # whether bytes after `confirmed` are not checked while the file has no footer
     is_archived: bool = False
 
 
@@ -139,7 +140,10 @@ class Verification:
         self.states, self._manifest_problems = recorded(self._disk, self._paths)
 
     def _missing(self) -> list[tuple[int, int]]:
-        """Returns the ranges `[first, end)` of segment ids that are in no tier."""
+        """Returns the ranges `[first, end)` of segment ids that are missing between others.
+
+        Such a segment is in no tier.
+        """
         segment_ids = {name.segment_id for name in self.names}
         segment_ids |= {state.segment_id for state in self.elsewhere()}
         pairs = pairwise(sorted(segment_ids))
@@ -153,9 +157,9 @@ class Verification:
         return SegmentPiece(name, self._paths.segment(name), confirmed, must_be_sealed, is_cut)
 
     def _confirmed(self, index: int, name: SegmentName) -> int | None:
-        """Returns how many bytes of an unsealed segment are known to be durable.
+        """Returns how many bytes of a segment are durable if it is not sealed; None if not known.
 
-        Returns None if that is not known.
+        `index` is the segment's position in `self.names`.
         """
         if self._durable is None:
             return None
@@ -194,12 +198,28 @@ class Verification:
     def _add(self, path: str, problem: str) -> None:
         self.problems.append(Problem(path, None, 0, Verdict.CORRUPT, problem))
 
-    def _load_archived(self) -> Sequence[SegmentInfo]:
-        try:
-            return list_archived(self._disk, self._paths)
-        except DataError as error:
-            self.problems.append(problem_of(error, self._paths.archive))
-            return ()
+    def _load_archived(self) -> list[SegmentInfo]:
+        """Describes the archived segments; adds a problem for each that cannot be described."""
+        infos: list[SegmentInfo] = []
+        for name in archived_names(self._disk, self._paths):
+            path = self._paths.archived(name)
+            try:
+                info = archived_info(self._disk, self._paths, name)
+            except NotFound:
+                continue  # an operator deleted it just now
+            except DataError as error:
+                self.problems.append(problem_of(error, path))
+                continue
+            except DiskError as error:
+                self.problems.append(_read_problem(path, error))
+                continue
+            except InputError as error:  # its base offset is not known
+                self._add(path, str(error).removeprefix(f"{path}: "))
+                continue
+            if infos and infos[-1].segment_id == info.segment_id:
+                self._add(path, "another archived file has the same segment number")
+            infos.append(info)
+        return infos
 
     def _load_pointer(self) -> SealedPointer | None:
         path = self._paths.pointer
@@ -229,9 +249,11 @@ class Verification:
 
 
 def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
-    """Checks every byte of a segment's file; with `piece.is_cut` only those before its durable end.
+    """Checks every byte of a segment's file.
 
-    If the file does not exist, no problem is reported: the segment was moved or removed.
+    With `piece.is_cut`, bytes after the first `piece.confirmed` are not checked, unless the file
+    has a good footer by now, or is an interchange file, which is published whole. If the file does
+    not exist, no problem is reported: the segment was moved or removed.
     """
     try:
         with disk.open(piece.path) as file:
@@ -253,7 +275,11 @@ def _read_problem(path: str, error: DiskError) -> Problem:
 
 
 def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
-    """Checks the bytes of a complete segment, wherever they were read from."""
+    """Checks `data`, the content of a segment's whole file, wherever it was read from.
+
+    `confirmed` is how many bytes of it are known to be durable; None if the segment is sealed, or
+    if that is not known.
+    """
     name, path = piece.name, piece.path
     try:
         inspection = inspect_segment(data, name=name, confirmed=confirmed)
@@ -267,8 +293,8 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
 def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int | None]:
     """Returns the bytes to check, and how many of them are known to be durable.
 
-    Bytes that are not checked are replaced by zeros. The number is None for a sealed segment, and
-    if it is not known.
+    Bytes that are not checked are replaced by zeros. The number is None for a sealed segment, for
+    an interchange file, to whose offsets `piece.confirmed` does not apply, and if it is not known.
     """
     if _is_sealed(file, size):
         return read_around(file, size), None
@@ -289,10 +315,12 @@ def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> 
 
 
 def _is_sealed(file: File, size: int) -> bool:
-    """Whether the file has a good footer, so that it does not change any more."""
-    if size < RECORDS_START + FOOTER_BYTES:
-        return False
+    """Whether the file does not change any more: it has a good footer, or was published whole."""
     try:
+        if is_interchange_file(file):
+            return True
+        if size < RECORDS_START + FOOTER_BYTES:
+            return False
         return decode_footer(file.pread(records_end_max(size), FOOTER_BYTES)) is not None
     except (DataError, DiskError):
         return False  # damaged, or being written

@@ -53,8 +53,8 @@ class StoreVersion(NamedTuple):
 def load(disk: Disk, root: PathLike) -> StoreVersion | None:
     """Loads the root's `store.json`; returns None if there is none.
 
-    Raises `UnknownVersion` if it is newer than this program, `Corrupt` if it is damaged, and
-    `UnfinishedRestore` if a restore into the root is running or was interrupted.
+    Raises `UnknownVersion` if it has a version that this program cannot read, `Corrupt` if it is
+    damaged, and `UnfinishedRestore` if a restore into the root is running or was interrupted.
     """
     path = _path(root)
     try:

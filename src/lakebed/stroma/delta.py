@@ -63,6 +63,11 @@ class PlacedEvent(NamedTuple):
     event_type: int
     payload: memoryview
 
+    @property
+    def end(self) -> int:
+        """The position in the file after the event's checksum."""
+        return self.offset + EVENT_HEADER.size + len(self.payload) + CHECKSUM.size
+
     def event(self) -> Event:
         return decode(self.event_type, self.payload)
 
@@ -88,8 +93,8 @@ def encode_header(
 def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHeader:
     """Decodes the header of a delta log.
 
-    Raises `Torn` if the header was never written completely, `Corrupt` if it is damaged, and
-    `UnknownVersion` if its version is not supported.
+    Raises `Torn` if `data` is shorter than a header or the header is all zeros, `Corrupt` if it is
+    damaged, and `UnknownVersion` if its version is not supported.
     """
     if len(data) < DELTA_HEADER.size:
         raise Torn("the delta log's header is cut short", path=path, offset=0,

@@ -22,9 +22,9 @@ class GroupPartition:
     lag: int  # messages that are not settled
     in_flight: int
     waiting: int  # for a delay or a schedule
-    exhausted: int  # leased `delivery_count_max` times; due for the dead-letter topic
+    exhausted: int  # leased at least `delivery_count_max` times; due for the dead-letter topic
     settled_ahead: int  # settled after the first unsettled message
-    epoch: int
+    epoch: int  # the last epoch used
     generation: int
     snapshot_bytes: int
     delta_bytes: int
@@ -37,8 +37,9 @@ class GroupPartition:
 def count_messages(state: GroupState) -> tuple[int, int]:
     """Returns the number of waiting messages and the number of exhausted ones.
 
-    Exhausted messages were leased `delivery_count_max` times and are due for the dead-letter topic.
-    Counting takes time in proportion to the number of runs of messages with the same status.
+    Exhausted messages were leased at least `delivery_count_max` times, and are due for the
+    dead-letter topic. Counting takes time in proportion to the number of runs of messages with the
+    same status.
     """
     counts: Counter[bool] = Counter()
     for start, end, status in state.runs:

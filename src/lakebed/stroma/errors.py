@@ -13,7 +13,7 @@ class StaleLease(InputError):
     A lease also ends when its topic or its group is deleted, even if a new one with the same name
     is created, and when the store is restored from a backup.
 
-    `ranges` are messages that the caller does not hold. None of the messages that were to be
+    `ranges` are the messages that the caller does not hold. None of the messages that were to be
     changed together with them was changed, not even those that the caller does hold. A call on
     several leases changes one lease after another: earlier leases may have been changed.
     """
@@ -23,7 +23,7 @@ class StaleLease(InputError):
         ranges: Sequence[tuple[int, int]],
         *,
         epoch: int,
-        why: str = "the lease has ended",
+        why: str = "the lease has ended, or there never was such a lease",
     ) -> None:
         start, end = ranges[0]
         messages = (

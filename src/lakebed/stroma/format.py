@@ -37,7 +37,7 @@ class SnapshotHeader(NamedTuple):
     tp_hash: u64  # first 8 bytes of BLAKE3 of `<topic>-<partition>`
     group_hash: u64  # first 8 bytes of BLAKE3 of the group's name
     generation: u64  # higher than that of every earlier snapshot of this group
-    incarnation: u64  # random, chosen when the group is created; 0 in files of older releases
+    incarnation: u64  # random; changes if the delta log is lost; 0 in files of older releases
     reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it
 

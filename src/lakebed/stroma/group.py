@@ -27,6 +27,7 @@ from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
+from lakebed.base.runner.failure_backoff import FailureBackoff
 from lakebed.stroma import lease_transitions, settlement_transitions
 from lakebed.stroma import ranges as ranges_
 from lakebed.stroma.clock import GroupClock
@@ -120,7 +121,7 @@ class PartitionGroup:
         `wake` schedules a call of `step`.
         """
         self.name = paths.name
-        self.incarnation = recovered.incarnation  # changes if group or delta log is lost
+        self.incarnation = recovered.incarnation  # changes if the group or its delta log is lost
         self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
@@ -143,6 +144,7 @@ class PartitionGroup:
         self._folding: Event | None = None  # set when the running fold has ended
         self._is_fold_queued = False  # whether another thread runs a fold, or is about to
         self._fold_at_ns = 0  # the earliest time of the next fold, after one failed
+        self._fold_backoff = FailureBackoff(task="stroma fold", of=self.name)
         self._is_woken = False
         self._is_closed = False
         self._stop_listening = source.listen(self._notify)
@@ -375,6 +377,15 @@ class PartitionGroup:
         """
         return self._journal.failure
 
+    @property
+    def fold_failure(self) -> Exception | None:
+        """The error of the last fold in the background, while a fold is due; otherwise None.
+
+        The delta log grows until a fold succeeds. `step` starts the next one.
+        """
+        with self._mutex:
+            return self._fold_backoff.error if self._journal.is_fold_due else None
+
     def due_ns(self) -> int | None:
         """Returns the ns until the next lease, delay or schedule may have ended.
 
@@ -389,7 +400,10 @@ class PartitionGroup:
     def step(self) -> int | None:
         """Shortens the delta log (see `compact`) and syncs written changes, each when it is due.
 
-        Returns the ns until the next step is due, or None if none is due.
+        After a failed write, first writes new files. Raises no `LakebedError`: it is logged, and
+        is in `failure` while changes cannot be written. A delta log is shortened by another thread,
+        whose last error is in `fold_failure`. Returns the ns until the next step is due, or None if
+        none is due.
         """
         with self._mutex:
             self._is_woken = False
@@ -405,10 +419,10 @@ class PartitionGroup:
             return _RETRY_NS
 
     def compact(self) -> None:
-        """Writes the state as a new snapshot, and removes its events from the delta log.
+        """Writes the state as a new snapshot, and removes the events in it from the delta log.
 
-        Other calls continue while this runs. If another call is doing this already, waits for it
-        instead.
+        Other calls continue while this runs, except after a failed write: calls that change the
+        group then wait. If another call is compacting already, waits for that call instead.
         """
         while (fold_ended := self._begin_folding()) is None:
             if self._journal.failure is None:
@@ -450,10 +464,11 @@ class PartitionGroup:
         retry_ns = 0
         try:
             self.compact()
-        except LakebedError as error:
-            retry_ns = _RETRY_NS
+        except Exception as error:  # noqa: BLE001 - no caller waits for this thread
             if not self._is_closed:
-                event(_log, "group_fold_failed", level=logging.ERROR, group=self.name, error=error)
+                retry_ns = max(self._fold_backoff.failed(error), _RETRY_NS)
+        else:
+            self._fold_backoff.succeeded()
         finally:
             with self._mutex:
                 self._is_fold_queued = False
@@ -476,7 +491,10 @@ class PartitionGroup:
         return None
 
     def close(self) -> None:
-        """Makes all changes durable and closes the files. Idempotent."""
+        """Makes all changes durable and closes the files. Idempotent.
+
+        If the changes cannot be made durable, closes the files and raises the error.
+        """
         with self._mutex:
             if self._is_closed:
                 return

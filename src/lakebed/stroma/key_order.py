@@ -1,13 +1,14 @@
-"""Keeps messages with the same key in order: no message is leased before the earlier ones.
+"""Keeps messages of a key in order: no message is leased before the earlier messages of its key.
 
 Messages are scanned in ascending order, up to `end`. Each key has a queue of its unsettled
 messages. One lease may take several messages from the front of a queue; while one of them is
 leased, no other lease gets a message of that key. Messages without a key are not tracked here.
 
-A queue holds at most `queue_max` messages, so that one key with very many messages does not use up
-the memory limit of all keys. Further messages of the key are *parked*: they are skipped, and
-scanned again once no earlier message is in the queue. A message that was leased, delayed or
-scheduled before is never parked. A leased message may be added before earlier messages are scanned.
+If a queue has `queue_max` messages, further messages of its key are *parked*: they are skipped, and
+scanned again once no earlier message is in the queue. So one key with very many messages does not
+use up the memory limit of all keys. A message that was leased, delayed or scheduled before is never
+parked, even if the queue is full. A leased message may be added before earlier messages are
+scanned.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class KeyOrder:
     """The queues of unsettled messages, one queue per key. Not thread-safe."""
 
     def __init__(self, *, queue_max: int = QUEUE_MAX) -> None:
-        self.end = 0  # every unsettled message before it was scanned
+        self.end = 0  # every unsettled message before this offset was scanned
         self._queue_max = queue_max
         self._queues: dict[int, list[int]] = {}
         self._keys: dict[int, int] = {}  # the key of each offset in the queues
@@ -34,7 +35,7 @@ class KeyOrder:
         return len(self._keys)
 
     def take_parked(self, start: int, end: int) -> list[int]:
-        """Starts a scan of `[start, end)`; returns the keys that have parked messages there.
+        """Starts a scan of `[start, end)`; returns the keys whose first parked message is there.
 
         The caller must then call `add` for each message of the range that has a key, and pass the
         returned keys to `finish_scan`.
@@ -95,10 +96,10 @@ class KeyOrder:
         return min(starts, default=None)
 
     def is_free(self, offset: int) -> bool:
-        """Returns whether the message at `offset` need not wait for others of its key.
+        """Returns whether the message at `offset` need not wait for other messages of its key.
 
         That is the case if it is the first unsettled message of its key, and no message of that
-        key is leased.
+        key is leased, or if it is not in a queue, because it has no key.
         """
         key = self._keys.get(offset)
         if key is None:

@@ -42,7 +42,7 @@ class LeasedRange(NamedTuple):
 
     start: int
     end: int
-    delivery_count: int  # including this delivery
+    delivery_count: int  # including this lease, once it is granted
 
 
 class Grant(NamedTuple):
@@ -76,8 +76,9 @@ class ChosenRanges(NamedTuple):
 def choose(state: GroupState, count: int, *, is_exhausted: bool = False) -> ChosenRanges:
     """Chooses up to `count` available messages with the lowest offsets.
 
-    With `is_exhausted`, chooses messages that have been leased `delivery_count_max` times instead;
-    otherwise such messages are not chosen.
+    Chooses fewer if `in_flight_max` would be exceeded. With `is_exhausted`, chooses messages that
+    have been leased at least `delivery_count_max` times instead; otherwise such messages are not
+    chosen.
     """
     heap = state.exhausted if is_exhausted else state.ready
     count = min(count, state.config.in_flight_max - state.in_flight)
@@ -202,8 +203,8 @@ def unseen_span(
 ) -> tuple[int, int] | None:
     """Returns the next messages to examine, as a range of offsets.
 
-    Returns None if there are none, or if no more messages may be leased. `missing_count` is how
-    many more messages the lease needs; the span may be longer or shorter.
+    Returns None if there are none, or if no more messages may be leased or are needed.
+    `missing_count` is how many more messages the lease needs; the span may be longer or shorter.
     """
     if missing_count <= 0 or state.in_flight >= state.config.in_flight_max:
         return None
@@ -345,7 +346,7 @@ def has_parked(state: GroupState) -> bool:
 def has_unknown_dead(state: GroupState) -> bool:
     """Returns whether there may be exhausted messages whose keys have not been read yet.
 
-    Exhausted messages were leased `delivery_count_max` times.
+    Exhausted messages were leased at least `delivery_count_max` times.
     """
     return state.keys is not None and bool(state.exhausted) and state.keys.end < state.end
 

@@ -81,7 +81,10 @@ class GroupPaths:
             replace_atomically(disk, self.names, json.dumps(self.name._asdict()).encode())
 
     def remove(self, disk: Disk) -> None:
-        """Removes all files of the group in this partition, if there are any."""
+        """Removes all files of the group in this partition, if there are any.
+
+        A `.removal` file is not removed: see `removal`.
+        """
         self.remove_settings(disk)
         for path in (self.delta, self.snapshot, self.names):
             if disk.exists(path):
@@ -125,6 +128,7 @@ def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
     """Returns the groups that have a snapshot or a delta log and are not being deleted.
 
     The names are sorted; a group has one name for each of its partitions that has these files.
+    Files whose stem is invalid, or is a hash without a valid `.json` file, are ignored.
     """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):

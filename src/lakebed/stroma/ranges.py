@@ -1,4 +1,4 @@
-"""Validates the ranges of offsets that callers pass, sorts them and merges adjacent ones."""
+"""Validates the ranges of offsets that callers pass, sorts them and merges those that touch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the same offsets as sorted ranges, as few as possible."""
+    """Returns the same offsets as sorted ranges, as few as possible, and none of them empty."""
     result: list[tuple[int, int]] = []
     last = -1
     for start, end in sorted(ranges):
@@ -32,7 +32,7 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
             if end > last:
                 result[-1] = (result[-1][0], end)
                 last = end
-        else:
+        elif start < end:
             result.append((start, end))
             last = end
     return result

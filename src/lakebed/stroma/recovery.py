@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 
 from lakebed.base.errors import Corrupt, Torn
 from lakebed.base.events import event
-from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
+from lakebed.base.files import Disk, read_file, replace_atomically
+from lakebed.base.files.quarantine import save_in_quarantine
 from lakebed.kernels.checksum import blake3
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
@@ -60,8 +61,8 @@ class RecoveredGroup:
     snapshot_bytes: int = 0
     delta: bytes | None = None  # None if there is no delta log that counts
     delta_created_ms: int = 0
-    delta_start: int = EVENTS_START  # where its events begin: its header may be longer
-    delta_end: int = EVENTS_START
+    delta_start: int = EVENTS_START  # where its events begin: its header may be longer than ours
+    delta_end: int = EVENTS_START  # where its good events end
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
     event_count: int = 0
@@ -70,7 +71,7 @@ class RecoveredGroup:
     flagged_count: int = 0  # events with unknown flags
     is_delta_missing: bool = False  # although there is a snapshot
     must_save: bool = False  # save the delta log in the quarantine
-    must_fold: bool = False
+    must_fold: bool = False  # write a new snapshot and an empty delta log
     problems: list[str] = field(default_factory=list)
 
 
@@ -231,8 +232,7 @@ def _replay(events: Iterable[PlacedEvent], recovered: RecoveredGroup, now_ms: in
         try:
             change = placed.event()
         except Corrupt as error:
-            end = placed.offset + len(placed.payload)
-            recovered.damages.append(Damage(placed.offset, end, error.problem))
+            recovered.damages.append(Damage(placed.offset, placed.end, error.problem))
             continue
         if isinstance(change, Acks):
             acks += change.ranges
@@ -259,9 +259,8 @@ def saved_path(paths: GroupPaths, path: str, data: bytes) -> str:
 
 
 def _save(disk: Disk, paths: GroupPaths, path: str, data: bytes) -> str:
-    make_folders(disk, paths.quarantine)
-    target = saved_path(paths, path, data)
-    if not disk.exists(target):
-        replace_atomically(disk, target, data)
+    # Also if the copy exists already: it may not be durable yet.
+    name = os.path.basename(saved_path(paths, path, data))
+    target = save_in_quarantine(disk, paths.quarantine, name, data)
     event(_log, "group_file_quarantined", level=logging.ERROR, path=path, saved=target)
     return target

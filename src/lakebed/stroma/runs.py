@@ -151,9 +151,9 @@ class Runs(Generic[Value]):
         """Sets all offsets of the ranges to one value.
 
         Returns each replaced value with the number of offsets that had it; a value may occur
-        several times. The ranges must be in ascending order, must not touch and must lie before
-        `end`; parts before `base` are ignored. Many ranges in one run cost little more than one
-        range.
+        several times. Offsets that had `value` already are not counted. The ranges must be in
+        ascending order, must not touch and must lie before `end`; parts before `base` are ignored.
+        Many ranges in one run cost little more than one range.
         """
         replaced: list[tuple[Value, int]] = []
         index, position = 0, self.base  # the ranges before `position` are done

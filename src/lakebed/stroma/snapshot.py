@@ -2,7 +2,7 @@
 
 Long parts are stored as columns (see `format`). The messages of each part are in ascending order,
 and no message is in two parts. A message that is in no part is settled if it is before
-`acked_until`; otherwise it was never leased.
+`acked_until`; otherwise it counts as never leased.
 
 Decoding distinguishes three errors: `Torn` if the file is shorter than its counts require or was
 never written, `UnknownVersion`, and `Corrupt` for everything else, including the snapshot of
@@ -56,7 +56,8 @@ class Snapshot:
     """The contents of a snapshot.
 
     Each word of `leased_epochs` holds an epoch in its upper half and a delivery count in its lower
-    half. Each word of `known_counts` holds a delivery count in its upper half.
+    half. The columns `known_…` describe the messages that are delayed, scheduled or were given
+    back. Each word of `known_counts` holds a delivery count in its upper half.
     """
 
     generation: int = 0
@@ -118,7 +119,10 @@ def encode_snapshot(
 def decode_snapshot(
     data: Buffer, name: GroupName | None = None, *, path: PathLike | None = None
 ) -> Snapshot:
-    """Decodes a snapshot; raises `Corrupt` if it belongs to another group than `name`."""
+    """Decodes a snapshot; raises `Torn`, `Corrupt` or `UnknownVersion` if it is not valid.
+
+    With `name`, a snapshot of another group is `Corrupt` too.
+    """
     try:
         view = memoryview(data)
         header = _verified_header(view)
@@ -220,7 +224,10 @@ def _check_name(header: SnapshotHeader, name: GroupName) -> None:
 
 
 def _check_order(snapshot: Snapshot) -> None:
-    """Raises `Corrupt` if the messages are out of order, which only a faulty writer can cause."""
+    """Raises `Corrupt` if messages are out of order or before `acked_until`.
+
+    Only a faulty writer can cause this.
+    """
     starts, ends = snapshot.acked_starts, snapshot.acked_ends
     is_sound = all(map(lt, starts, ends)) and all(map(le, ends, starts[1:]))
     for offsets in (snapshot.leased_offsets, snapshot.known_offsets):
@@ -228,4 +235,7 @@ def _check_order(snapshot: Snapshot) -> None:
     parts: list[Sequence[int]] = [starts, snapshot.leased_offsets, snapshot.known_offsets]
     lowest = min((part[0] for part in parts if part), default=snapshot.acked_until)
     if not is_sound or lowest < snapshot.acked_until:
-        raise Corrupt("the snapshot's messages are out of order", offset=SNAPSHOT_HEADER.size)
+        raise Corrupt(
+            "the snapshot's messages are out of order or before its acked_until",
+            offset=SNAPSHOT_HEADER.size,
+        )

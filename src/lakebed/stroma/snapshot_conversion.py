@@ -1,7 +1,7 @@
 """Converts a group's state to a snapshot, and a snapshot to a state.
 
-Messages after `acked_until` that are not in the snapshot become fresh and are examined again: they
-were never leased, or their only lease was undone or never recorded.
+Messages from `acked_until` on that are not in the snapshot become fresh and are examined again:
+they were never leased, or their only lease was undone or never recorded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def snapshot_of(
 
 
 def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupState:
-    """Returns the state that a snapshot describes. Its runs are made when they are first used."""
+    """Returns the state that a snapshot describes; its runs are made when they are first used.
+
+    Raises `Corrupt` if an offset is out of range.
+    """
     state = GroupState(config)
     state.epoch = state.epoch_reserved = snapshot.last_epoch
     runs_source = SnapshotRuns(snapshot, now_ms=now_ms)

@@ -187,7 +187,8 @@ class SnapshotRuns:
 def _stretches(offsets: array[int], times: array[int]) -> Iterator[tuple[int, int, int]]:
     """Combines adjacent entries with the same time.
 
-    Yields the first offset, the offset after the last one, and the time.
+    Yields the first offset, the offset after the last offset, and the time. The offsets between
+    them may include offsets that have no entry.
     """
     changes = compress(range(1, len(times)), map(ne, times, times[1:]))
     first = 0

@@ -41,8 +41,8 @@ class Source(Protocol):
     def facts(self, start: int, end: int) -> Sequence[Fact]:
         """Returns the facts about messages `[start, end)`, in the order of their offsets.
 
-        A message without a fact is deliverable now and has no key. Keys are needed only for a group
-        with `per_key_order`.
+        A message without a fact is deliverable now and has no key. For a group without
+        `per_key_order`, the keys may be left out.
         """
 
     def message_count(self, start: int, end: int) -> int:

@@ -11,8 +11,8 @@ Invariants:
 - a settled message stays settled until a reset or a seek;
 - a message is leased under at most one epoch, and `in_flight` counts the leased messages;
 - `ready`, `exhausted` and `unseen` are heaps of ranges. Each message that can be leased is in a
-  range of `ready`, or of `exhausted` if it has been leased `delivery_count_max` times. Each fresh
-  message that is not being examined is in a range of `unseen`, which is not used with
+  range of `ready`, or of `exhausted` if it has been leased at least `delivery_count_max` times.
+  Each fresh message that is not being examined is in a range of `unseen`, which is not used with
   `per_key_order`. The ranges may cover other messages too.
 
 This module uses no clock, disk or lock: the caller passes times and allows one thread at a time.
@@ -195,7 +195,7 @@ class GroupState:
                     self._make_available([(run[0], run[1], old)])
 
     def frozen(self) -> GroupState:
-        """Returns a copy of those parts of the state that a snapshot needs."""
+        """Returns a copy of those parts of the state that a snapshot needs: runs and epochs."""
         copy = GroupState(self.config)
         copy.runs = self.runs.copy()
         copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
@@ -210,7 +210,10 @@ class GroupState:
         self.unseen = [(first, min(last, end)) for first, last in self.unseen if first < end]
 
     def is_exhausted(self, count: int) -> bool:
-        """Returns whether a message that was leased `count` times must not be leased again."""
+        """Returns whether a message that was leased `count` times is due for the dead letters.
+
+        It must not be leased again, except to copy it to the dead-letter topic.
+        """
         return 0 < self.config.delivery_count_max <= count
 
     # Changes of single ranges.

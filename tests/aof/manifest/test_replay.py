@@ -85,6 +85,43 @@ def test_state_as_of_any_position_is_the_fold_of_what_is_before_it(with_snapshot
         assert replay(reader(world), moment).index == folded(before)
 
 
+@pytest.mark.parametrize("removed_at", ["snapshot_00000000000000000001.bin", "chunk"])
+def test_files_that_the_writer_removes_meanwhile_are_not_damage(removed_at: str) -> None:
+    world = World(2)
+    written(world, chunks=6, snapshots=2)
+    expected = folded(stored(world))
+    first, second = (reader(world).snapshot(number) for number in (1, 2))
+    unneeded = range(second.position.chunk_index)
+    assert first.position.chunk_index in unneeded
+    new, away = reader(world).paths.snapshot(2), f"{FOLDER}/away"
+    world.disk.rename(new, away)  # it is not written yet
+    name = chunk_name(first.position.chunk_index) if removed_at == "chunk" else removed_at
+    file_open = world.disk.open
+
+    def remove_and_open(path: str, *, writable: bool = False) -> object:
+        if path == f"{FOLDER}/{name}" and world.disk.exists(away):
+            world.disk.rename(away, new)
+            world.disk.unlink(reader(world).paths.snapshot(1))
+            for index in unneeded:
+                world.disk.unlink(reader(world).paths.chunk(index))
+        return file_open(path, writable=writable)
+
+    world.disk.open = remove_and_open  # type: ignore[method-assign, assignment]
+    found = replay(reader(world))
+    assert (found.damages, found.problems) == ([], [])
+    assert found.index == expected
+
+
+def test_a_chunk_that_is_removed_under_a_reader_of_records_is_reported_as_missing() -> None:
+    world = World(2)
+    written(world)
+    records = reader(world).records()
+    next(records)
+    world.disk.unlink(reader(world).paths.chunk(1))
+    with pytest.raises(Corrupt, match=f"{chunk_name(1)}: the chunk is missing"):
+        list(records)
+
+
 def test_state_as_of_any_time_is_the_fold_of_what_was_recorded_until_then() -> None:
     world = World(3)
     written(world, chunks=3, snapshots=2)

@@ -10,10 +10,13 @@ from lakebed.aof.format import SEGMENT_HEADER
 from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.state import Residency
+from lakebed.aof.paths import LogPaths
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Missing, Unauthorised, Unavailable
+from lakebed.aof.tiers.services import TierServices
 from lakebed.base.errors import (
     BadConfig,
     Busy,
@@ -114,9 +117,7 @@ def test_where_a_log_goes_on_is_not_guessed_while_tier_2_does_not_answer(
     manager.close()
     before = {name: content(world, name) for name in world.disk.names(PATHS.segments)}
     setattr(store, trouble, True)
-    with pytest.raises(
-        error, match="orders: its newest segment, 2, is only in Tier 2 and cannot be read"
-    ):
+    with pytest.raises(error, match="orders: its newest segment, 2, cannot be read from Tier 2"):
         open_log(world, store=store)
     world.restart(Crash.KILL)
     calm(store)
@@ -169,6 +170,37 @@ def test_readers_beside_the_writer_find_segments_in_every_tier() -> None:
     with LogReader(later) as reader:
         assert [bytes(r.payload) for r in reader.read()] == written
         assert [bytes(r.payload) for r in reader.read_backward()] == written[::-1]
+
+
+class CountingServices(TierServices):
+    """Counts the logs whose tiers were opened."""
+
+    count = 0
+
+    def cold(self, paths: LogPaths, address: str, *, is_writer: bool = False) -> ColdSegments:
+        self.count += 1
+        return super().cold(paths, address, is_writer=is_writer)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_that_refresh_a_log_at_once_open_its_tiers_once(seed: int) -> None:
+    world = World(seed)
+    _, log = open_log(world)
+    written = write_segments(log, 2)
+    log.append_record(b"open")
+    log.flush()
+    services = CountingServices("/store", disk=world.disk, runner=world.runner)
+    beside = ReadOnlyLog(
+        "/store", "orders", disk=world.disk, runner=world.runner, services=services
+    )
+    assert services.count == 0
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    calls = [world.runner.call(f"reader {number}", beside.refresh) for number in range(3)]
+    world.runner.run()
+    assert [call.result() for call in calls] == [None] * 3
+    assert services.count == 1
+    assert [bytes(record.payload) for record in beside.read()] == [*written, b"open"]
 
 
 def test_a_follower_crosses_tiers() -> None:
@@ -237,13 +269,13 @@ def test_the_manifest_log_cannot_be_switched_off_while_it_alone_knows_of_segment
     written = write_segments(log, 3)
     log.tiers.upload()
     log.tiers.evict(warm=True)
-    with pytest.raises(BadConfig, match="3 of its segments, from 0 to 2, are in colder tiers"):
+    with pytest.raises(BadConfig, match="3 of its segments, 0 to 2, are only in colder tiers"):
         log.set_manifest_log_enabled(False)
     assert log.manifest is not None
     manager.close()
     manager = AofManager("/store", config=WITHOUT_MANIFEST, disk=world.disk, runner=world.runner)
     for _ in range(2):
-        with pytest.raises(BadConfig, match="3 of its segments, from 0 to 2, are in colder tiers"):
+        with pytest.raises(BadConfig, match="3 of its segments, 0 to 2, are only in colder tiers"):
             manager.open("orders")
     manager.close()
     manager, log = open_log(world)

@@ -32,14 +32,24 @@ def error(code: str) -> str:
 ANSWERS: list[tuple[int, str, type[Tier2Error]]] = [
     (400, "ExpiredToken", Unauthorised),
     (400, "InvalidToken", Unauthorised),
-    (400, "InvalidRequest", Transient),
+    (400, "InvalidRequest", Unauthorised),
+    (400, "EntityTooLarge", Unauthorised),
+    (400, "RequestTimeout", Transient),
+    (400, "IncompleteBody", Transient),
+    (400, "", Transient),
     (401, "", Unauthorised),
     (403, "AccessDenied", Unauthorised),
     (403, "SignatureDoesNotMatch", Unauthorised),
     (403, "RequestTimeTooSkewed", Unauthorised),
     (403, "", Unauthorised),
     (404, "NoSuchBucket", Unavailable),
+    (405, "MethodNotAllowed", Unauthorised),
+    (408, "", Transient),
     (409, "OperationAborted", Transient),
+    (411, "MissingContentLength", Unauthorised),
+    (412, "PreconditionFailed", Unauthorised),
+    (413, "", Unauthorised),
+    (425, "", Transient),
     (429, "TooManyRequests", Transient),
     (500, "InternalError", Unavailable),
     (502, "", Unavailable),
@@ -51,7 +61,7 @@ ANSWERS: list[tuple[int, str, type[Tier2Error]]] = [
 def test_an_answer_has_its_meaning_for_every_call(
     status: int, code: str, kind: type[Tier2Error]
 ) -> None:
-    with canned_server(Answer(status, error(code))) as server:
+    with canned_server(Answer(status, error(code) if code else "")) as server:
         store = open_store(server.endpoint)
         with pytest.raises(kind) as put:
             store.put("a/b", BytesSource(b"x"), metadata={})

@@ -43,6 +43,16 @@ def test_a_file_created_with_a_size_reads_as_zeros(disk: Disk, folder: str) -> N
         assert file.pread(0, 6000) == bytes(5000)
 
 
+def test_a_file_that_does_not_get_its_size_is_not_created(disk: Disk, folder: str) -> None:
+    with pytest.raises(WriteFailed, match="truncate"):
+        disk.create(f"{folder}/f", size=-1)
+    assert disk.names(folder) == []
+    with disk.create(f"{folder}/f", size=5) as file:
+        with pytest.raises(WriteFailed, match="truncate"):
+            file.truncate(-1)
+        assert file.size() == 5
+
+
 def test_zero_filling_overwrites_and_extends(disk: Disk, folder: str) -> None:
     with disk.create(f"{folder}/f") as file:
         file.pwrite(0, b"x" * 10)

@@ -13,11 +13,13 @@ from lakebed.aof.identity import OWN_FOLDER
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.errors import AlreadyExists, Corrupt, InputError, Locked, NotFound, UnknownVersion
+from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
 from lakebed.store.backup.check import check_snapshot
+from lakebed.store.backup.create import check_apart, create_backup
 from lakebed.store.backup.restore import DamagedBackup, restore
 from lakebed.store.backup.retention import keep_snapshots
-from lakebed.store.backup.vault import Marker
+from lakebed.store.backup.vault import Marker, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from tests.aof.tiers.tiered_logs import contents, write_segments
@@ -174,6 +176,40 @@ def test_what_a_restore_would_overwrite_is_left_alone(root: Path, tmp_path: Path
     restored(vault, taken.snapshot, tmp_path / "empty")
 
 
+def test_the_progress_of_a_check_and_of_a_restore_ends_at_the_total(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "small") as store:
+        store.topic("orders").append_batch([b"one"]).result()
+    vault, taken = back_up(tmp_path / "small", tmp_path / "vault")
+    checked: list[tuple[int, int]] = []
+    checked_report = check_snapshot(vault, taken.snapshot, progress=lambda *at: checked.append(at))
+    count = checked_report.part_count
+    assert checked == [(number, count) for number in range(1, count + 1)]
+    restored_bytes: list[tuple[int, int]] = []
+    restored_report = restore(
+        vault,
+        taken.snapshot,
+        str(tmp_path / "new"),
+        disk=real_disk(),
+        progress=lambda *at: restored_bytes.append(at),
+    )
+    assert restored_bytes[-1] == (taken.snapshot.size, taken.snapshot.size)
+    assert restored_report.byte_count == taken.snapshot.size
+
+
+def test_a_percent_encoded_address_inside_the_root_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "my store"
+    with Store.open(root):
+        pass
+    address = f"{root.as_uri()}/backups"
+    assert "my%20store" in address
+    vault = open_vault(address, disk=real_disk(), runner=ThreadRunner())
+    before = files_below(root)
+    with ReadOnlyStore(root) as store, pytest.raises(InputError, match="inside the store's root"):
+        create_backup(store, vault)
+    assert files_below(root) == before
+    check_apart(str(root), str(tmp_path / "my%20store" / "backups"))  # a path is not decoded
+
+
 def test_what_is_no_backup_or_of_another_store_is_refused(root: Path, tmp_path: Path) -> None:
     vault = vault_at(tmp_path / "nothing")
     with pytest.raises(NotFound, match="there is no backup"):
@@ -244,6 +280,17 @@ def test_a_store_that_is_damaged_is_backed_up_as_far_as_it_is_there(
     restored(vault, taken.snapshot, tmp_path / "new")
     with ReadOnlyStore(tmp_path / "new") as store:
         assert store.topics.names() == ["events"]
+
+
+def test_all_missing_segments_of_a_log_are_named(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with Store.open(root, config=CONFIG) as store:
+        write_segments(store.log("orders"), 15)
+    segments = sorted((root / "aof" / "orders" / "segments").glob("*.seg"))
+    for segment in (*segments[:12], segments[13]):
+        segment.unlink()
+    _, taken = back_up(root, tmp_path / "vault")
+    assert taken.snapshot.problems == ("the log orders: segments are missing: 0 to 11, 13",)
 
 
 def test_an_empty_store_is_backed_up(tmp_path: Path) -> None:

@@ -254,6 +254,57 @@ def test_what_the_disk_does_not_give_is_named_and_all_else_is_copied(
     assert all(name in path for path in left), left
 
 
+class RefusingDisk(RealDisk):
+    """Some files cannot be opened, and some folders not listed."""
+
+    def __init__(self, name: str, code: int) -> None:
+        super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+        self._name, self._code = name, code
+
+    def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
+        if self._name in os.fspath(path):
+            raise DiskError("open", path, code=self._code)
+        return super().open(path, writable=writable)
+
+    def names(self, folder: PathLike) -> list[str]:
+        if os.fspath(folder).endswith(self._name):
+            raise DiskError("list", folder, code=self._code)
+        return super().names(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aof/orders/log.json", "aof/other/segments/0000", ".mlog", "events/topic.json",
+     "events/0/segments/00000000000000000020.log", "events/0/segments/00000000000000000020.idx",
+     "objects/segments/", "lakebed.toml", "/aof/orders/warm", "/topics/events/0/segments",
+     "/topics", "/aof", "/groups"],
+)  # fmt: skip
+def test_what_cannot_be_opened_or_listed_is_named_and_all_else_is_copied(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    code = errno.EACCES if name.startswith("/") else errno.EIO
+    vault = vault_at(tmp_path / "vault")
+    disk = RefusingDisk(name, code)
+    with ReadOnlyStore(root, disk=disk, connector=connect_read_only) as store:
+        taken = create_backup(store, vault)
+    assert taken.snapshot.problems
+    assert all(os.strerror(code) in problem for problem in taken.snapshot.problems)
+    found = {file.path for file in taken.snapshot.files}
+    left = {file.path for file in back_up(root, tmp_path / "whole")[1].snapshot.files} - found
+    assert left
+    assert all(name in f"/{path}" for path in left), left
+
+
+def test_pins_that_cannot_be_read_end_a_backup(root: Path, tmp_path: Path) -> None:
+    """Without them, what is copied may be removed meanwhile."""
+    disk = RefusingDisk("/pins", errno.EIO)
+    with (
+        ReadOnlyStore(root, disk=disk, connector=connect_read_only) as store,
+        pytest.raises(DiskError, match="pins: list"),
+    ):
+        create_backup(store, vault_at(tmp_path / "vault"))
+
+
 def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() -> None:
     """A machine that slept: pins have expired, and what they held may be gone."""
     world = World(1)

@@ -54,7 +54,10 @@ Body = bytes | bytearray | memoryview | Pieces
 
 
 class Connection:
-    """A connection. Used by one task at a time, except for `cut` and `stop_sending`."""
+    """A connection to a store.
+
+    Used by one task at a time, except for `cut` and `stop_sending`.
+    """
 
     def __init__(self, sock: Socket) -> None:
         self._socket = sock
@@ -82,7 +85,7 @@ class Connection:
         return data
 
     async def pieces(self, head: Head, *, timeout_s: float) -> AsyncIterator[bytes]:
-        """Yields the body of the response in pieces. It may have any length."""
+        """Yields the body of the response in pieces. The body may have any length."""
         pieces = self._reader.pieces(head)
         while True:
             with _translating_errors(timeout_s):
@@ -93,12 +96,12 @@ class Connection:
         self._end(head)
 
     def is_alive(self) -> bool:
-        """Returns whether the connection is open and idle: nothing was received, not even its
-        end."""
+        """Returns whether the server has neither closed the connection nor sent anything that was
+        not read."""
         return sockets.is_quiet(self._socket)
 
     def cut(self) -> None:
-        """Aborts a request that is in progress."""
+        """Aborts the request in progress."""
         sockets.cut(self._socket)
 
     def stop_sending(self) -> None:
@@ -129,8 +132,8 @@ class Connection:
         await self._socket.sendall(b"0\r\n\r\n")
 
     async def _early_head(self, error: OSError) -> Head:
-        """Returns the head of the response of a server that refused the request before it was sent
-        completely."""
+        """Returns the head of the response if the server refused the request before it was sent
+        completely. Raises `error` if there is no response."""
         try:
             return (await self._reader.head())._replace(is_last=True)
         except (OSError, Failure, BadAnswer):

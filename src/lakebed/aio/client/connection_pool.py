@@ -82,8 +82,8 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Connection]:
-        """Yields a connection for one call. Keeps the connection afterwards if it is still
-        usable."""
+        """Yields a connection for one call. Afterwards, keeps the connection for the next call if
+        it is usable and there is room in the pool, and otherwise closes it."""
         pool = self._in_this_process()
         connection = await self._take(pool)
         try:

@@ -25,6 +25,7 @@ class AsyncDamage:
         return [*(await self.ledger()).records]
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
-        longer reports it. Raises `NotFound` if there is no such record."""
+        """Marks a damage record as acknowledged: `verify` then no longer reports it, and readers of
+        a topic skip its lost messages. Returns the record. Raises `NotFound` if there is no record
+        with that id."""
         return (await self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id})).record

@@ -25,8 +25,9 @@ RANGES_AT_ONCE = 100_000  # per request: some megabytes
 class AsyncGroup:
     """A consumer group of a remote store. For one event loop.
 
-    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended. A
-    message that is already acknowledged or dead-lettered can be acknowledged again.
+    Calls that acknowledge, return or extend messages raise `StaleLease` if their lease has ended.
+    As an exception, a message that is already acknowledged or dead-lettered can be acknowledged
+    again.
     """
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
@@ -69,10 +70,9 @@ class AsyncGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases messages. If the call is interrupted, raises `Closed`.
+        """Leases messages like `lease`. Raises `Closed` if `interruption` is set during the call.
 
-        If the server has leased messages before the interruption reaches it, returns these
-        messages.
+        After `interruption.leave`, returns messages that the server has already leased.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -98,7 +98,8 @@ class AsyncGroup:
                 return leased
 
     async def ack(self, message: LeasedMessage) -> None:
-        """Acknowledges a message: it is not delivered again.
+        """Acknowledges a message: it is not delivered again, unless the group is reset or moved
+        back.
 
         Raises `StaleLease` if its lease has ended, unless the message is already acknowledged or
         dead-lettered.
@@ -109,24 +110,25 @@ class AsyncGroup:
         """Acknowledges many messages.
 
         Raises `StaleLease` if the lease of a message has ended, unless the message is already
-        acknowledged or dead-lettered. Messages of the same partition that were leased in the same
-        call as that message are then not acknowledged either; others may be.
+        acknowledged or dead-lettered. Then neither this message nor the messages of its partition
+        that were leased in the same call are acknowledged; others may be.
         """
         await self.ack_held(held_of(messages))
 
     async def ack_held(self, held: Sequence[Held]) -> None:
-        """Acknowledges messages by their offsets, one lease after the other.
+        """Acknowledges leased messages, given by partition and offsets, one lease after the other.
 
         Raises `StaleLease` at the first lease that has ended, unless all its messages are already
-        acknowledged or dead-lettered: messages of earlier leases are then acknowledged, those of
-        this lease and later ones are not.
+        acknowledged or dead-lettered. Messages of earlier leases are then acknowledged; messages of
+        this lease and of later leases are not.
         """
         for part in _in_requests(held):
             await self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
 
     async def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Returns a message to the group, which delivers it again: immediately, or after
-        `delay_ms`."""
+        `delay_ms`. A message that was delivered as often as the group's limit allows becomes a dead
+        letter instead. Raises `StaleLease` if the lease has ended."""
         await self.nack_all([message], delay_ms=delay_ms)
 
     async def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -135,35 +137,38 @@ class AsyncGroup:
     async def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """Returns messages, given by their offsets, to the group, which delivers them again.
+        """Returns leased messages, given by partition and offsets, to the group like `nack`.
 
-        With `is_delivery=False` the delivery count of the messages does not increase, as in
-        `give_back`, and `delay_ms` is ignored.
+        With `is_delivery=False` this delivery does not count, as in `give_back`, and `delay_ms` is
+        ignored.
         """
         for part in _in_requests(held):
             body = wire.Nack(held=part, delay_ms=delay_ms, is_delivery=is_delivery)
             await self._caller.call(wire.NACK, self._names, body=body)
 
     async def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Returns unprocessed messages to the group. Their delivery count does not increase."""
+        """Returns messages that were not processed to the group, which delivers them again. This
+        delivery of them does not count."""
         await self.nack_held(held_of(messages), is_delivery=False)
 
     async def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
-        setting) from now. Returns the message with its new deadline."""
+        """Makes the lease of a message end `lease_ms` (by default, the group's setting) from now.
+        Returns the message with its new deadline. Raises `StaleLease` if the lease has ended."""
         (deadline_ms,) = await self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     async def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases, given by the offsets of their messages, like `extend`. Returns the new
-        deadline of each lease, in ms since 1970."""
+        """Makes leases, given by partition and offsets, end `lease_ms` (by default, the group's
+        setting) from now. Returns the new deadline of each lease, in ms since 1970. Raises
+        `StaleLease` at the first lease that has ended; earlier ones are then extended."""
         body = wire.Extend(held=list(held), lease_ms=lease_ms)
         return (await self._caller.call(wire.EXTEND, self._names, body=body)).deadlines_ms
 
     async def peek(
         self, *, max_messages: int = 10, max_bytes: int | None = None
     ) -> list[PeekedMessage]:
-        """Returns the messages that a lease would return now, without leasing them."""
+        """Returns the messages that `lease` with these limits would return now, without leasing
+        them."""
         query = wire.PeekQuery(
             max_messages=_at_once(max_messages), max_bytes=_bytes_at_once(max_bytes)
         )
@@ -185,16 +190,17 @@ class AsyncGroup:
         return (await self._caller.call(wire.LAG, self._names)).partitions
 
     async def describe(self) -> dict[int, GroupPartition]:
-        """Returns the state of the group in each partition."""
+        """Returns the state of the group in each partition, by partition number."""
         return (await self._caller.call(wire.DESCRIBE_GROUP, self._names)).partitions
 
     async def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Lists current leases, sorted by partition and offset, with deadlines and delivery counts.
+        """Lists the messages that are leased now, as at most `max_leases` ranges of offsets, sorted
+        by partition and offset. Each range has its deadline and delivery count.
 
-        By default lists the leases of all partitions. In each partition, the list begins at
-        `offset`.
+        By default, lists the ranges of all partitions. Messages before `offset` in their partition
+        are left out.
         """
         query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
         return (await self._caller.call(wire.LIST_LEASES, self._names, query=query)).leases
@@ -210,8 +216,8 @@ class AsyncGroup:
         return (await self._caller.call(wire.RELEASE, self._names, body=body)).messages
 
     async def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or (by default) in all: all
-        leases end, and all messages are delivered again."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all. All
+        leases there end, and all messages are delivered again, even acknowledged ones."""
         await self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     async def seek(
@@ -222,11 +228,12 @@ class AsyncGroup:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Moves the group to a position. Messages before it count as acknowledged; messages from it
-        on are delivered again. Leases end.
+        """Moves the group to a position: only the messages before the position count as
+        acknowledged, and the messages from there on are delivered. All leases in the partition end.
 
         The position is `offset` in `partition`; or, in each partition, the first message at or
-        after `timestamp_ms`; or, with `to_end`, the end.
+        after `timestamp_ms`; or, with `to_end`, the end of each partition. Raises `InputError`
+        unless exactly one of these is given, and if `offset` is negative or after the end.
         """
         body = wire.SeekTo(
             partition=partition, offset=offset, timestamp_ms=timestamp_ms, to_end=to_end
@@ -234,12 +241,13 @@ class AsyncGroup:
         await self._caller.call(wire.SEEK, self._names, body=body)
 
     async def dead_letters(self) -> list[DeadLetter]:
-        """Lists the dead letters of this group that were not sent back to the topic."""
+        """Lists the dead letters of this group that `redrive` has not sent back to the topic."""
         return await self.first_dead_letters(None)
 
     async def first_dead_letters(self, max_messages: int | None) -> list[DeadLetter]:
-        """Lists up to `max_messages` dead letters, all if that is None: partition by partition, and
-        in each partition oldest first."""
+        """Lists up to `max_messages` dead letters that were not sent back to the topic, or all of
+        them if `max_messages` is None: partition by partition, and in each partition oldest
+        first."""
         letters: list[DeadLetter] = []
         partition: int | None = 0
         offset: int | None = 0
@@ -258,13 +266,14 @@ class AsyncGroup:
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
         """Lists one page of the dead letters of this group that were not sent back to the topic,
-        starting at `offset` in `partition` of the dead-letter topic."""
+        with up to `max_messages` letters. The page begins at `offset` in `partition` of the
+        dead-letter topic."""
         query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
         return await self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 
     async def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Sends up to `max_messages` dead letters back to their original partitions. Returns how
-        many were sent."""
+        """Sends up to `max_messages` dead letters back to the topic, each to the partition that it
+        came from if that exists. Returns how many were sent."""
         total = count_max = count = 0
         while count == count_max and total < max_messages:
             count_max = min(max_messages - total, wire.REDRIVEN_MAX)
@@ -275,9 +284,9 @@ class AsyncGroup:
 
 
 def _at_once(max_messages: int) -> int:
-    """Caps `max_messages` at the number that one call may lease.
+    """Caps `max_messages` at the number that one call may lease or peek.
 
-    A value above the limit of the API is passed on unchanged, so that the server refuses it.
+    A value above `MESSAGES_MAX` is returned unchanged, so that the server refuses it.
     """
     is_allowed = max_messages <= MESSAGES_MAX
     return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
@@ -288,7 +297,8 @@ def _bytes_at_once(max_bytes: int | None) -> int:
 
 
 def _in_requests(held: Iterable[Held]) -> Iterator[list[Held]]:
-    """Divides leases into lists that each fit into the body of one request."""
+    """Divides leases into lists that each fit into the body of one request. A lease with too many
+    ranges of offsets is split."""
     request: list[Held] = []
     count = 0
     for lease in held:

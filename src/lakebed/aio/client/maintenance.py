@@ -37,9 +37,9 @@ _WAIT_MS = 500  # between two progress reports
 class AsyncMaintenance:
     """Runs long-running work, such as a verification, in a remote store. For one event loop.
 
-    `segments` are the ids of the segments to move. If one of them does not allow the move (because
-    it is not sealed, for example), the call raises an error and moves none. By default all sealed
-    segments that allow the move are moved.
+    The parameter `segments` has the ids of the segments to move. If one of them cannot be moved
+    (for example, because it is not sealed), the call raises an error and moves none. By default,
+    all sealed segments that can be moved are moved.
     """
 
     def __init__(self, caller: Caller) -> None:
@@ -64,7 +64,7 @@ class AsyncMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Uploads segments like `upload`, by default all whose last upload failed."""
+        """Uploads segments to Tier 2 again: by default, all segments whose last upload failed."""
         return await self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     async def evict(
@@ -75,7 +75,8 @@ class AsyncMaintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Removes segments from Tier 0, and with `warm` from Tier 1 too, if they are in Tier 2."""
+        """Removes the Tier 0 copies of segments that are in Tier 2, and with `warm` also their Tier
+        1 copies."""
         return await self._run(
             "aof-evict", Outcome, progress, log=log, segments=segments, warm=warm
         )
@@ -87,12 +88,12 @@ class AsyncMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Copies segments from a colder tier back into Tier 0."""
+        """Copies segments from Tier 1 or 2 back into Tier 0."""
         return await self._run("aof-hydrate", Outcome, progress, log=log, segments=segments)
 
     async def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads objects of a log's Tier 2 again, from local copies, if they are missing, or if
-        their size or recorded checksum is wrong. Their content is not read."""
+        """Checks the objects of a log in Tier 2. Uploads those again, from local copies, that are
+        missing or have a wrong size or recorded checksum. Does not read the content of objects."""
         return await self._run("aof-repair-tier2", Outcome, progress, log=log)
 
     async def migrate_tier2(
@@ -103,11 +104,11 @@ class AsyncMaintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copies a log's objects to another Tier 2, which the log then uses. Raises `Busy` if the
-        log is open.
+        """Copies the objects of a log in Tier 2 to another Tier 2, which the log then uses. Raises
+        `Busy` if the log is open.
 
         `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
-        address are deleted.
+        address are then deleted.
         """
         arguments = {"log": log, "address": address, "delete": delete}
         return await self._run("aof-migrate-tier2", MigrationReport, progress, **arguments)
@@ -117,14 +118,14 @@ class AsyncMaintenance:
     async def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        """Reads and verifies all segments of a log, and with `tier2` also their objects in Tier
         2."""
         return await self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     async def verify_manifest(
         self, log: str, *, progress: Progress = no_progress
     ) -> ManifestReport:
-        """Verifies the manifest log of a log, and compares it with the segments and their
+        """Verifies the manifest log of a log, and compares it with the log's segments and their
         copies."""
         return await self._run("manifest-verify", ManifestReport, progress, log=log)
 
@@ -144,7 +145,8 @@ class AsyncMaintenance:
     async def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Verifies all objects, or the objects of `bucket` whose keys begin with `prefix`.
+        """Verifies all objects, or the objects of `bucket` whose keys begin with `prefix`. Raises
+        `InputError` if there is a `prefix` but no `bucket`.
 
         `progress` is called with the number of bytes read so far, and 0 as the total, which is not
         known.
@@ -161,8 +163,8 @@ class AsyncMaintenance:
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Verifies object versions again: marks the damaged ones, and removes the mark from those
-        that are whole."""
+        """Verifies object versions again: marks those that are damaged, and removes the marks of
+        those that are not."""
         report = MarkReport()
         for start in range(0, len(versions), VERSIONS_MAX):
             part = versions[start : start + VERSIONS_MAX]
@@ -193,8 +195,8 @@ class AsyncMaintenance:
 async def run_job(
     caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Runs a job. Returns its result or raises its error. If this call is interrupted, cancels the
-    job."""
+    """Runs a job on the server, and returns its result or raises its error. If this call is
+    interrupted, for example by a `KeyboardInterrupt`, cancels the job."""
     body = wire.StartJob(kind=kind, arguments=dict(arguments))
     state = await caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}

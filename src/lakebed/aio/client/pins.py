@@ -19,7 +19,8 @@ class AsyncPins:
     async def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`."""
+        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`, so that
+        retention does not remove them."""
         return await self.create(
             log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
         )
@@ -27,7 +28,8 @@ class AsyncPins:
     async def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
+        """Pins the messages with offsets `[start, end)` of a partition for `duration_ms`, so that
+        retention does not remove them."""
         return await self.create(
             topic=topic,
             partition=partition,
@@ -66,8 +68,8 @@ class AsyncPins:
         return await self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Makes pins expire about `duration_ms` from now. Returns the ids of those that were
-        neither released nor had expired."""
+        """Makes pins expire about `duration_ms` from now. Returns the ids of the pins that still
+        existed; the others were released or had expired."""
         body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
         return (await self._caller.call(wire.RENEW_PINS, body=body)).pin_ids
 
@@ -80,13 +82,13 @@ class AsyncPins:
         await self._caller.call(wire.RELEASE_PIN, {"pin": pin_id})
 
     async def active(self) -> list[Pin]:
-        """Lists the pins of logs that have not expired."""
+        """Lists the pins of logs, without those that have expired."""
         return [pin for pin in await self.all_active() if pin.log is not None]
 
     async def active_offsets(self) -> list[Pin]:
-        """Lists the pins of topics that have not expired."""
+        """Lists the pins of topics, without those that have expired."""
         return [pin for pin in await self.all_active() if pin.log is None]
 
     async def all_active(self) -> list[Pin]:
-        """Lists all pins that have not expired, pins of logs before pins of topics."""
+        """Lists all pins, without those that have expired: pins of logs before pins of topics."""
         return (await self._caller.call(wire.LIST_PINS)).pins

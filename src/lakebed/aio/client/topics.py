@@ -27,12 +27,12 @@ class AsyncTopics:
     async def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> AsyncTopic:
-        """Creates a topic. Raises `AlreadyExists` if there is one of that name."""
+        """Creates a topic. Raises `AlreadyExists` if there is a topic of that name."""
         body = wire.NewTopic(name=name, partitions=partitions, settings=_plain(settings))
         return self._topic(await self._caller.call(wire.CREATE_TOPIC, body=body))
 
     async def open(self, name: str) -> AsyncTopic:
-        """Opens a topic. Raises `NotFound` if there is none."""
+        """Opens a topic. Raises `NotFound` if there is none of that name."""
         return self._topic(await self._caller.call(wire.DESCRIBE_TOPIC, {"topic": name}))
 
     async def ensure(
@@ -42,10 +42,11 @@ class AsyncTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> AsyncTopic:
-        """Opens a topic, and creates it if there is none.
+        """Opens a topic, and creates it if there is none of that name.
 
-        A new topic has `partitions` partitions, by default one, and the given settings; an existing
-        topic keeps its own settings. Raises `InputError` if it has another number of partitions.
+        A new topic has `partitions` partitions, by default one, and the given settings. An existing
+        topic keeps its own settings. Raises `InputError` if `partitions` is given and the topic
+        exists with another number.
         """
         body = wire.EnsuredTopic(partitions=partitions, settings=_plain(settings))
         return self._topic(await self._caller.call(wire.ENSURE_TOPIC, {"topic": name}, body=body))
@@ -67,10 +68,11 @@ class AsyncTopics:
         max_messages: int | None,
         max_bytes: int | None,
     ) -> list[int]:
-        """Selects the oldest messages of all ranges, up to the limits. Returns the offset to stop
-        at in each range.
+        """Returns, for each range of a partition, the offset up to which to read next.
 
-        Reading every range up to its offset advances event time evenly across the ranges.
+        Reading each range up to its offset reads the oldest messages of all ranges together, at
+        most `max_messages` and `max_bytes` (None means no limit), but at least one. So event time
+        advances evenly in all ranges.
         """
         body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = (await self._caller.call(wire.ADVANCE_TOPICS, body=body)).ends

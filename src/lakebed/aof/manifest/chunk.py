@@ -1,10 +1,10 @@
 """Encodes, decodes and checks the chunks of a manifest log.
 
 A chunk is checked as a whole before any of its records is used. Every chunk but the last is sealed
-before the next one is created; it is *whole* if its checksum matches, and *corrupt* otherwise. The
-last chunk may still be open for writing. If it is not sealed and its checksum does not match, its
-records are checked one by one up to the first bad one: the chunk is *corrupt* if a good record
-follows that one, and otherwise *torn*, because a crash during a commit lost its last bytes.
+before the next chunk is created. A sealed chunk is *whole* if its checksum matches, and *corrupt*
+otherwise. The last chunk may still be open for writing. If it is not sealed and its checksum does
+not match, its records are checked one by one up to the first bad record: the chunk is *corrupt* if
+a good record follows that record, and otherwise *torn*, as after a crash during a commit.
 
 The header has no checksum. Its fields are compared with the file's name and length and with the
 chunks before and after. The flags cannot be checked, and a version number that damage made larger
@@ -55,7 +55,7 @@ class InspectedChunk(NamedTuple):
     data: memoryview
     header: ChunkHeader | None  # None if unreadable
     verdict: Verdict
-    records: list[PlacedRecord]  # the good ones, from the start of the chunk up to `end`
+    records: list[PlacedRecord]  # the good records from the start of the chunk up to `end`
     end: int
     problem: str  # empty if the chunk is whole
     is_last: bool  # no chunk follows it
@@ -96,12 +96,12 @@ def encode_header(
 def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
     """Decodes the header of the chunk with that index.
 
-    Raises `Torn` if the header was never written or is incomplete, `UnknownVersion` if a newer
-    version wrote it, and `Corrupt` if it is damaged or belongs to another chunk.
+    Raises `Torn` if the header is all zero or incomplete, `UnknownVersion` if a newer version wrote
+    it, and `Corrupt` if it is damaged or belongs to another chunk.
     """
     header = CHUNK_HEADER.unpack(data)
     if not any(data[: CHUNK_HEADER.size]):
-        raise Torn("the chunk's header was never written", offset=0)
+        raise Torn("the chunk's header is all zero", offset=0)
     if header.magic != CHUNK_MAGIC:
         raise Corrupt(
             "the chunk begins with a wrong magic number",
@@ -133,7 +133,8 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
     ):
         raise Corrupt(
             "the committed length and the tail offset in the chunk's header are not valid",
-            expected=f"{RECORDS_START} or more, and a multiple of {AOF_ALIGNMENT}",
+            expected=f"a committed length of at least {RECORDS_START}, a multiple of "
+            f"{AOF_ALIGNMENT}, and a tail offset not below it (in a sealed chunk, equal to it)",
             found=(header.committed_len, header.tail_offset),
         )
     return header
@@ -148,7 +149,7 @@ def inspect_chunk(
 ) -> InspectedChunk:
     """Checks the bytes of a chunk. Raises `UnknownVersion` if a newer version wrote it.
 
-    `is_last` means that no chunk follows this one. `plausibility` is called if the chunk does not
+    `is_last` means that no chunk follows this chunk. `plausibility` is called if the chunk does not
     match its header; it returns a function that decides which records to trust. By default, all
     records with a correct checksum are trusted.
     """
@@ -196,7 +197,7 @@ def _walked(
 ) -> InspectedChunk:
     """Inspects a chunk that does not match its header.
 
-    The result has the records before the first one that is damaged or not plausible.
+    The result has the records before the first record that is damaged or not plausible.
     """
     records, end = _records(data, chunk_index, RECORDS_START, len(data))
     plausible = plausibility() if plausibility else None
@@ -215,7 +216,7 @@ def _walked(
 def _records(
     data: memoryview, chunk_index: int, start: int, end: int
 ) -> tuple[list[PlacedRecord], int]:
-    """Returns the records of `data[start:end]` before the first bad one, and where they end."""
+    """Returns the records of `data[start:end]` before the first bad record, and where they end."""
     records: list[PlacedRecord] = []
     values, header_bytes = RECORD_HEADER.values, RECORD_HEADER.size
     offset = start

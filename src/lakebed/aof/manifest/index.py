@@ -9,9 +9,9 @@ in any order. The index also keeps facts that outlive a segment's entry:
   entry. So a delete is never lost and never listed twice.
 - The highest coordinator watermark, including those of removed segments.
 
-A record with an earlier time than the record before it counts as written at that record's time.
-Such contradictions are counted as anomalies. The counts cover only the records that were applied to
-this object: snapshots do not store them, and comparisons ignore them.
+A record with an earlier time than the record before it counts as written at the time of the record
+before it. Such contradictions are counted as anomalies. The counts cover only the records that were
+applied to this object: snapshots do not store them, and comparisons ignore them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NUMBERS = ("coordinator_watermark", "custom_count", "flagged_count", "last_mark
 
 
 class Anomaly(Enum):
-    """A contradiction between records, which is counted and otherwise ignored."""
+    """A contradiction between records, which is counted but raises no error."""
 
     TIME_FELL = "a record is older than the one before it"
     NOT_OPENED = "a record created an entry for a segment that was not opened"
@@ -176,7 +176,7 @@ class ManifestIndex:
         return iter([states[segment_id] for segment_id in ids])
 
     def iter_residency(self, residency: Residency) -> Iterator[SegmentState]:
-        """Yields the segments that are in every one of these tiers, ordered by id."""
+        """Yields the segments that are in all tiers that `residency` names, ordered by id."""
         tiers = residency.value
         return (state for state in self.segments() if state.residency & tiers == tiers)
 
@@ -209,7 +209,7 @@ class ManifestIndex:
         )
 
     def _count(self, payload: Payload) -> None:
-        """Counts a record of a type that changes no segment's state, and notes the last marker."""
+        """Counts a custom or unknown record, or stores a snapshot marker as `last_marker`."""
         if isinstance(payload, SnapshotMarker):
             self.last_marker = payload
         elif isinstance(payload, Unknown):
@@ -223,7 +223,8 @@ class ManifestIndex:
     def _begin(self, segment_id: int, payload: Payload, is_creating: bool) -> Draft | None:
         """Returns a new draft of the segment's entry, for the transition to change.
 
-        If there is no entry, starts an empty one if `is_creating`, and otherwise returns None.
+        If there is no entry, starts an empty entry if `is_creating`, and otherwise returns None.
+        Also returns None if the record is about the manifest log itself.
         """
         if segment_id == MANIFEST_ITSELF:
             return None

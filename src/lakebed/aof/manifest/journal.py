@@ -72,7 +72,7 @@ class Journal:
         on_room: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`wake` is called to have `step` called soon.
+        """`wake` must make the owner of the journal call `step` soon.
 
         `on_sealed` is called after each chunk is sealed, `on_room` when the queue has room again
         after `append` raised `Busy`, and `on_failure` when the manifest log can no longer be
@@ -113,7 +113,7 @@ class Journal:
         self._end = replayed.end  # where the next record goes, if it fits
         self._ordinal = replayed.next_ordinal
         self._ticket: Ticket[None] | None = None
-        self._sealed_count = replayed.sealed_count  # chunks sealed since before the last snapshot
+        self._sealed_count = replayed.sealed_count  # chunks sealed since the replayed snapshot
         self._news_count = replayed.news_count  # records about segments since then
         self._sealed_in_snapshot = 0  # the part of these counts that the last snapshot covers
         self._news_in_snapshot = 0
@@ -137,10 +137,11 @@ class Journal:
         self._is_closed = False
 
     def append(self, *payloads: Payload, segment_id: int, logical_offset: int) -> Position:
-        """Appends records about one segment, and returns the position of the first.
+        """Appends records about one segment, and returns the position of the first record.
 
         The records are durable after a `commit`. Raises `Busy` if the queue has no room for all of
-        them, and `InputError` if a replay would not trust one; none is appended then.
+        them, and `InputError` if a replay would not trust one of them; none is appended then. With
+        the segment id `MANIFEST_ITSELF`, the records are about the manifest log itself.
         """
         with self._mutex:
             for payload in payloads:
@@ -186,7 +187,7 @@ class Journal:
     def step(self) -> int | None:
         """Makes queued records durable, seals an old chunk and takes a snapshot, as they are due.
 
-        Returns the nanoseconds until this must be called again, or None if it need not be.
+        Returns the nanoseconds until this must be called again, or None if it need not be called.
         """
         if self._error is not None:
             delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
@@ -381,7 +382,10 @@ class Journal:
         event(_log, name, level=logging.ERROR, folder=self._paths.folder, error=error)
 
     def _prune_snapshots(self) -> None:
-        """Removes all but the newest snapshots. Errors are ignored; the next call tries again."""
+        """Removes all but the newest `snapshots_kept` snapshots.
+
+        Errors are ignored; the next call tries again.
+        """
         with contextlib.suppress(LakebedError):
             for snapshot_id in self._paths.snapshot_ids(self.disk)[: -self._config.snapshots_kept]:
                 with contextlib.suppress(NotFound):

@@ -39,7 +39,7 @@ def open_journal(
 ) -> tuple[Journal, ReplayResult]:
     """Replays and repairs the manifest log in `folder`; returns its journal and the replay result.
 
-    If the manifest log has no files yet, the first record creates them.
+    If the manifest log has no files yet, they are created when the first record is committed.
     """
     clock = runner.clock
     started_ns = clock.monotonic_ns()

@@ -27,7 +27,8 @@ class ManifestMetrics:
     def snapshot_taken(self) -> None:
         """Restarts the age of the last snapshot at 0.
 
-        Called when a snapshot is taken, and when the log is opened with one of unknown age.
+        Called when a snapshot is taken, and when a log with a snapshot is opened, because the age
+        of that snapshot is not known.
         """
         self._snapshot_at_ns = self._clock.monotonic_ns()
 

@@ -1,9 +1,8 @@
 """Computes the fewest records that give the same state as all records of a manifest log.
 
-They can replace all records of a manifest log. A replay of them gives an equal state,
-including the times when a segment was opened, sealed and last changed. Only what is not part of any
-state is lost: values that later records replaced, custom events, flags, logical offsets, and the
-exact non-zero value of a `flush_failure`.
+A replay of these records gives an equal state, including the times when a segment was opened,
+sealed and last changed. Only what is not part of any state is lost: values that later records
+replaced, custom events, flags, logical offsets, and the exact non-zero value of a `flush_failure`.
 
 A segment takes one record for its opening, one for its sealing, and one for each later change that
 still affects its state. Deletes of objects that belong to no segment, and a watermark that is
@@ -141,9 +140,9 @@ def _has_warm_facts(state: SegmentState) -> bool:
 
 
 def _is_made_anew(state: SegmentState) -> bool:
-    """Returns whether the segment is in Tier 0 and not in Tier 1, and its compression is running or
-    failed.
+    """Returns whether a warm file is being created from Tier 0, or could not be created.
 
+    That is, the segment is in Tier 0 and not in Tier 1, and its compression is running or failed.
     If there was a warm file before, it no longer counts.
     """
     is_only_hot = state.residency & (TIER0 | TIER1) == TIER0

@@ -18,7 +18,7 @@ from lakebed.aof.manifest.format import RECORDS_START
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.snapshot import Snapshot, decode_snapshot
-from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
 from lakebed.base.files import ReadableDisk, read_file
 from lakebed.base.units import GIB, MIB
 
@@ -54,9 +54,10 @@ class ManifestReader:
     ) -> InspectedChunk:
         """Reads and checks the chunk with that index.
 
-        A chunk that looks damaged is read again, because a writer may just be writing to it.
-        `is_last` means that it was the last chunk when the chunks were listed. For `plausibility`,
-        see `inspect_chunk`.
+        A chunk that looks damaged is read up to three times, because a writer may just be writing
+        to it. `is_last` means that it was the last chunk when the chunks were listed. For
+        `plausibility`, see `inspect_chunk`. Raises `NotFound` if there is no such chunk, and
+        `UnknownVersion` if a newer version wrote it.
         """
         path = self.paths.chunk(index)
         looks_left = _LOOKS_MAX
@@ -80,7 +81,7 @@ class ManifestReader:
         """Yields the records of `[start, end)`, oldest first.
 
         At a missing or damaged chunk, raises `Corrupt` after yielding the records of earlier
-        chunks.
+        chunks. From a last chunk that is not sealed, yields the records before any damage.
         """
         expected: int | None = None if start is None else start.chunk_index
         indexes = self.chunk_indexes()
@@ -92,7 +93,10 @@ class ManifestReader:
             if expected is not None and index != expected:
                 raise Corrupt("the chunk is missing", path=self.paths.chunk(expected))
             expected = index + 1
-            inspected = self.chunk(index, is_last=index == indexes[-1])
+            try:
+                inspected = self.chunk(index, is_last=index == indexes[-1])
+            except NotFound:  # it was removed after it was listed
+                raise Corrupt("the chunk is missing", path=self.paths.chunk(index)) from None
             if not inspected.is_usable:
                 raise Corrupt(inspected.problem, path=self.paths.chunk(index), offset=inspected.end)
             for placed in inspected.records:

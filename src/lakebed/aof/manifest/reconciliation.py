@@ -1,4 +1,4 @@
-"""Compares a manifest log with the segments on disk, and finds the records that are missing in it.
+"""Compares a manifest log with the segments on disk, and finds the records that it lacks.
 
 Records may be missing after a crash between the change of a segment and its record, or because the
 manifest log was off. The segments on disk are authoritative. This module does no I/O.

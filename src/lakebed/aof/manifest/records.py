@@ -73,23 +73,23 @@ class RecordType(IntEnum):
 
 
 class ReasonCode(IntEnum):
-    """Why compression, an upload or a hydration failed."""
+    """Why a compression, an upload or a hydration (restoring to Tier 0) failed."""
 
     TRANSIENT = 0  # retried automatically
-    CODEC = 1  # compression: the segment is damaged permanently
-    UNAUTHORISED = 2  # upload: an operator must act
-    UNAVAILABLE = 3  # upload: the bucket or the network failed
-    MISSING = 4  # hydration: the object does not exist and needs repair
+    CODEC = 1  # the segment, or the warm file to upload, is damaged
+    UNAUTHORISED = 2  # Tier 2 refused access, or the request: an operator must act
+    UNAVAILABLE = 3  # the bucket or the network failed
+    MISSING = 4  # the object does not exist; after a hydration, the segment needs repair
 
 
 class UploadStarted(NamedTuple):
-    """Payload of record type 5: the upload of the warm file began."""
+    """Payload of record type 5: the upload of a warm file or of a manifest chunk began."""
 
     key: str
 
 
 class UploadDone(NamedTuple):
-    """Payload of record type 6: the segment's object is in Tier 2."""
+    """Payload of record type 6: the object of a segment or of a manifest chunk is in Tier 2."""
 
     key: str
     etag: str
@@ -238,7 +238,7 @@ def encode_record(record: ManifestRecord) -> bytes:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """Returns the payload's bytes; raises `TooLarge` if one of its strings is too long."""
+    """Returns the payload's bytes; raises `TooLarge` if a string or blob in it is too long."""
     return _ENCODERS[type(payload)](payload)
 
 

@@ -3,7 +3,7 @@
 The last bytes of the open chunk may be only in the page cache, and bytes of an unfinished write may
 follow them. So the good records of the open chunk are written again, everything after them is
 overwritten with zeros, and both are synced. Before that, damaged chunks are copied to the
-quarantine folder; damaged chunks other than the open one are left unchanged.
+quarantine folder; only the open chunk is changed.
 
 The repair may be interrupted at any point; running it again gives the same result.
 """

@@ -1,12 +1,12 @@
 """Computes the state of a log's segments, now or at an earlier moment, from its manifest log.
 
 The newest good snapshot gives the state up to a position; the records after that position are
-applied to it. If a snapshot is damaged, the previous one is used; without any, the replay begins at
-the first record.
+applied to it. If a snapshot is damaged, the previous snapshot is used; without a good snapshot, the
+replay begins at the first record.
 
 - A damaged or missing chunk is left out. The result lists the segments that its records are about,
   as far as they can be read, because their state must be found in another way.
-- Of the last chunk, if it is not sealed, all records before the first bad one are used.
+- Of the last chunk, if it is not sealed, all records before the first bad record are used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lakebed.aof.manifest.snapshot import Snapshot
 from lakebed.base.errors import DataError, NotFound, UnknownVersion
 
 SEGMENT_ID_MAX = (1 << 32) - 1
+_ATTEMPTS_MAX = 3
 BEGINNING = Position(0, RECORDS_START)
 
 
@@ -62,7 +63,7 @@ class Damage:
     """A chunk that was not replayed, because it is damaged or missing.
 
     If several chunks in a row are missing, this is the first of them. `segment_ids` are the
-    segments that its records are about, as far as they can be read.
+    segments that the chunk's records are about, as far as they can be read.
     """
 
     chunk_index: int
@@ -129,9 +130,23 @@ class Plausibility:
 def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
     """Replays the manifest log up to that moment, by default to its end.
 
-    Raises `UnknownVersion` if a newer version wrote one of its files.
+    Starts over, up to twice, if files seem to be missing because a writer has just removed them.
+    Raises `UnknownVersion` if it needs a file with a version that this program cannot read.
     """
     until = until or Moment()
+    for _ in range(_ATTEMPTS_MAX - 1):
+        listed = _listed(reader)
+        result = _replay(reader, until)
+        if not result.damages or _listed(reader) == listed:
+            return result
+    return _replay(reader, until)
+
+
+def _listed(reader: ManifestReader) -> tuple[list[int], list[int]]:
+    return reader.snapshot_ids(), reader.chunk_indexes()
+
+
+def _replay(reader: ManifestReader, until: Moment) -> ReplayResult:
     problems: list[str] = []
     ids = reader.snapshot_ids()
     snapshot = _best_snapshot(reader, ids, until, problems)
@@ -147,13 +162,17 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
     indexes = [index for index in reader.chunk_indexes() if index >= start.chunk_index]
     _check_gaps(reader, indexes, start, result)
     for index in indexes:
-        inspected = reader.chunk(
-            index,
-            is_last=index == indexes[-1],
-            plausibility=lambda: Plausibility(
-                result.index, is_complete=not result.damages, start=start
-            ),
-        )
+        try:
+            inspected = reader.chunk(
+                index,
+                is_last=index == indexes[-1],
+                plausibility=lambda: Plausibility(
+                    result.index, is_complete=not result.damages, start=start
+                ),
+            )
+        except NotFound:  # it was removed after it was listed
+            _add_missing(reader, index, index + 1, result)
+            continue
         if not _fold_chunk(reader, inspected, start, until, result):
             break
     return result
@@ -186,12 +205,17 @@ def _check_gaps(
         indexes = [expected + 1]
     for index in indexes:
         if index > expected:
-            problem = "the chunk is missing"
-            if index > expected + 1:
-                problem += f", and so are those up to number {index - 1}"
-            result.damages.append(Damage(expected, problem, frozenset()))
-            result.problems.append(f"{reader.paths.chunk(expected)}: {problem}")
+            _add_missing(reader, expected, index, result)
         expected = index + 1
+
+
+def _add_missing(reader: ManifestReader, start: int, end: int, result: ReplayResult) -> None:
+    """Adds a `Damage` to `result` for the missing chunks with the numbers `[start, end)`."""
+    problem = "the chunk is missing"
+    if end > start + 1:
+        problem += f", and so are those up to number {end - 1}"
+    result.damages.append(Damage(start, problem, frozenset()))
+    result.problems.append(f"{reader.paths.chunk(start)}: {problem}")
 
 
 def _fold_chunk(

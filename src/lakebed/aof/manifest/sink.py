@@ -8,8 +8,8 @@ Invariants:
   committed records are found by checking the records one by one;
 - a chunk is sealed by a separate write and sync after all its records are durable. So a sealed
   chunk whose checksum does not match is damaged. The next chunk is created after that sync;
-- items that could not be written because the disk is full or no file descriptor is free stay in the
-  backlog, and the next commit writes them first.
+- items that could not be written, for example because the disk is full, stay in the backlog, and
+  the next commit writes them first.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ChunkSink:
         on_sealed: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`tail` is the unsealed chunk to continue with, if there is one.
+        """`tail` is the unsealed chunk in which writing continues; None: it begins a new chunk.
 
         `on_committed` is called with the number of bytes that have just become durable.
         """

@@ -3,15 +3,15 @@
     bytes = encode_snapshot(Snapshot(7, Position(12, 4096), index))
     index = decode_snapshot(bytes).index     # the state after all records before that position
 
-A replay that starts from a snapshot gives the same result as one from the first record: segments,
-deletes, watermark, record count and last marker. Only the counts of anomalies, and of flagged,
-custom and unknown records, start at 0 again.
+A replay that starts from a snapshot gives the same result as a replay from the first record:
+segments, deletes, watermark, record count and last marker. Only the counts of anomalies, and of
+flagged, custom and unknown records, start at 0 again.
 
-Decoding raises `Torn` if the file is shorter than its header states or was never written,
+Decoding raises `Torn` if the file is shorter than its header states or holds only zeros,
 `UnknownVersion` if another version wrote it, and `Corrupt` if it is damaged. The version field is
-trusted only if the checksum matches or the sizes are impossible in this version, so that one
-flipped bit does not look like a newer version. The counts in the file are compared with the file's
-length before memory is allocated for them.
+trusted only if the checksum matches, or if the field has a higher version and the file's size is
+wrong for this version, so that one flipped bit does not look like a newer version. The counts in
+the file are compared with the file's length before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
         )
     if not any(view):
         # The file was created, but a power loss came before its first bytes were durable.
-        raise Torn("the file holds only zeros: it was never written", path=path, offset=0)
+        raise Torn("the file holds only zeros", path=path, offset=0)
     header = SNAPSHOT_HEADER.unpack(view)
     if header.magic != SNAPSHOT_MAGIC:
         raise Corrupt(

@@ -76,7 +76,7 @@ class SegmentState(NamedTuple):
     condition: int
     hydration_source: int  # tier of the last hydration
     failures: int
-    compression_reason: int  # of the failure, 0 without one
+    compression_reason: int  # reason code of the failure; 0 if it did not fail
     upload_reason: int
     hydration_reason: int
 
@@ -174,7 +174,7 @@ class Reconciliation(NamedTuple):
 
 
 def open_questions(state: SegmentState) -> Iterator[Reconciliation]:
-    """Yields what must be checked about a segment, because its records leave it uncertain."""
+    """Yields what must be checked about a segment: everything that its records leave uncertain."""
     if state.is_opened and not state.pending and not state.needs_repair:
         return
     kinds = ReconciliationKind

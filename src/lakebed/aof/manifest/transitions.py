@@ -9,11 +9,11 @@ must be removed. A transition never fails, whatever the record contains.
 - `LocalEvicted` removes the segment from Tier 0, or from Tier 1 if it is not in Tier 0. No other
   record reports that a warm file was removed.
 - When no tier has the segment after an eviction or a delete, its entry is removed, even if work on
-  it was pending.
-- While a warm file is being created again, the old one does not count.
-- The flag `NEEDS_REPAIR` is cleared by an upload if it was set only because of a missing object;
-  always by a hydration, because the copy in Tier 0 is new and can be compressed again; and by a
-  compression unless a hydration failed, because a compression reads the whole segment.
+  it was pending. An object whose delete is queued does not count.
+- While a warm file is being created again from Tier 0, the old warm file does not count.
+- An upload clears the flag `NEEDS_REPAIR` if only a missing object had set it. A hydration always
+  clears the flag, because the copy in Tier 0 is new and can be compressed again. A compression
+  clears it unless a hydration failed, because a compression reads the whole segment.
 """
 
 from __future__ import annotations

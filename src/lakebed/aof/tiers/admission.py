@@ -1,7 +1,8 @@
 """Admits new segments to Tier 0 and acknowledges rollovers.
 
-- A new segment is admitted to Tier 0 if it fits, both in the log's budget and in the budget of all
-  logs together. Otherwise appends raise `WouldBlock` of kind admission until segments are evicted.
+- A new segment is admitted to Tier 0 if it fits both in the log's budget and in the budget of all
+  logs together. Otherwise appends that need a new segment raise `WouldBlock` of kind admission
+  until segments are evicted.
 - A rollover is acknowledged once the manifest log has durably recorded that the full segment will
   be compressed, or at once if the manifest log is off.
 
@@ -63,7 +64,7 @@ class Admission:
             every_ns=60 * NS_PER_S,
         )
         self._usage = Usage()  # guarded by the log's mutex, like the next field
-        self._is_refused = False  # an append waits for admission
+        self._is_refused = False  # an append was refused, and there was no room since
         self._is_rollover_failed = False  # used only by the maintenance step, like the next field
         self._retry_at_ns = 0
 
@@ -91,10 +92,10 @@ class Admission:
     def acknowledge(self) -> int | None:
         """Records a requested rollover durably and acknowledges it; does nothing without a request.
 
-        Raises a `RetryError` if it cannot be recorded now. The calls that follow then do nothing
-        for a short time and return the nanoseconds that remain of it. The first call after that
-        time wakes the appends that wait for the rollover, so that they request it again. In all
-        other cases, returns None.
+        Raises a `RetryError` if the rollover cannot be recorded now. For a short time after that,
+        calls do nothing and return the nanoseconds that remain of this time. The first call after
+        it wakes the appends that wait for the rollover, so that they request it again. In all other
+        cases, returns None.
         """
         chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
@@ -175,14 +176,14 @@ class Admission:
         return self._budget.tier1_excess()
 
     def fills(self) -> tuple[Fill, ...]:
-        """Returns how much of Tier 0 cannot be evicted yet: for this log, and for all logs."""
+        """Returns how many bytes in Tier 0 cannot be evicted yet, of this log and of all logs."""
         with self._state.mutex:
             held = self._used().held_bytes
         return (Fill(held, self._config.tier0_bytes_max), self._budget.fill())
 
     @property
     def is_refused(self) -> bool:
-        """Whether an append waits because Tier 0 has no room for another segment."""
+        """Whether a segment was refused for lack of room, and `announce` found no room since."""
         with self._state.mutex:
             return self._is_refused
 

@@ -12,13 +12,13 @@ class Usage(NamedTuple):
     """The number of bytes that one log, or all logs together, use in each tier."""
 
     tier0_bytes: int = 0  # the used part of every segment
-    held_bytes: int = 0  # the part of tier0_bytes that no colder tier has yet
+    held_bytes: int = 0  # the part of tier0_bytes that Tier 2 does not have intact
     tier1_bytes: int = 0
     tier2_bytes: int = 0
 
 
 class TierBudget:
-    """The limits of Tiers 0 and 1 for all logs of a root with tiering on together. Thread-safe."""
+    """The limits of Tiers 0 and 1 for all logs of a root that have tiering on. Thread-safe."""
 
     def __init__(self, *, tier0_bytes_max: int, tier1_bytes_max: int, mutex: Mutex) -> None:
         self.tier0_bytes_max = tier0_bytes_max

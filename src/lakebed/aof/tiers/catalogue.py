@@ -1,7 +1,7 @@
 """Finds the segments of a log that are only in colder tiers, for logs opened read-only.
 
-The manifest log lists them. It is replayed only if segments may be missing from the local folder,
-and replayed again only after records were added to it.
+The manifest log lists these segments. It is replayed only if segments may be missing from the local
+folder, and replayed again only if it changed since the last replay.
 """
 
 from __future__ import annotations
@@ -78,16 +78,22 @@ class ColdCatalogue:
         return self._states.get(segment_id)
 
     def _stamp(self, reader: ManifestReader) -> _Stamp:
-        """Returns a value that changes whenever a record is committed."""
+        """Returns a value that changes with each commit; empty if the manifest log has no chunk.
+
+        Empty, too, if the last chunk is removed meanwhile.
+        """
         indexes = reader.chunk_indexes()
         if not indexes:
             return ()
-        with self._disk.open(reader.paths.chunk(indexes[-1])) as file:
-            return (indexes[-1], file.pread(0, CHUNK_HEADER.size))
+        try:
+            with self._disk.open(reader.paths.chunk(indexes[-1])) as file:
+                return (indexes[-1], file.pread(0, CHUNK_HEADER.size))
+        except NotFound:
+            return ()
 
 
 def _is_whole(local: Sequence[SegmentInfo]) -> bool:
-    """Returns whether the list has every segment from the log's first one to the active one."""
+    """Returns whether the list has all segments, from the log's first to the active segment."""
     if not local or local[0].base_offset or local[-1].is_sealed:
         return False
     return all(info.segment_id + 1 == following.segment_id for info, following in pairwise(local))

@@ -1,4 +1,4 @@
-"""Uploads the chunks of a manifest log to Tier 2, and removes local ones that are no longer needed.
+"""Uploads the chunks of a manifest log to Tier 2, and removes unneeded chunks from the local disk.
 
 Each sealed chunk is uploaded with its file name as the end of its key. The upload is recorded in
 the manifest log and marked in the chunk's header. The local chunk is removed once no kept snapshot
@@ -50,7 +50,7 @@ class ChunkArchive:
         self._retain(sealed)
 
     def reconcile(self, journal: Journal) -> None:
-        """Uploads again each local chunk that is marked as uploaded but is not in Tier 2."""
+        """Uploads again each local chunk that is marked as uploaded but is not intact in Tier 2."""
         for index in self._reader.chunk_indexes():
             chunk = self._reader.chunk(index)
             if _is_complete(chunk) and _header(chunk).flags & FLAG_UPLOADED:

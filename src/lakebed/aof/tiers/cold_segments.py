@@ -59,7 +59,8 @@ class ColdBytes:
     def _open_next(self, error: LakebedError | None) -> SeekableReader:
         """Opens the next copy of the segment that can be opened.
 
-        If there is none, raises the error of the last copy, or else `error`.
+        If no further copy can be opened, raises the error of the last copy that was tried; if none
+        was left to try, raises `error`.
         """
         for info in self._sources:
             if error is not None and self._info.tier == 1:
@@ -113,9 +114,9 @@ class ColdSegments:
 
     @contextlib.contextmanager
     def opened(self, info: SegmentInfo) -> Iterator[RangeSource]:
-        """Opens the warm file or object of a segment; it is closed when the context ends.
+        """Opens the warm file or object of a segment until the context ends.
 
-        Raises `NotFound` if it no longer exists.
+        Raises `NotFound` if the file or object no longer exists.
         """
         if info.tier == 1:
             with self._disk.open(info.path) as file:
@@ -164,7 +165,10 @@ class ColdSegments:
         return 0 if footer is None else footer.base_record_count + footer.record_count
 
     def infos(self, states: Iterator[SegmentState]) -> list[SegmentInfo]:
-        """Returns the sealed segments in `states` that are only in colder tiers, in their order."""
+        """Returns an entry for each segment in `states` that can be read only from a colder tier.
+
+        The entries have the order of `states`.
+        """
         warm = self.warm_names()
         infos = (place(state, self._warm_folder, warm) for state in states)
         return [info for info in infos if info is not None]

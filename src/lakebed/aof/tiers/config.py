@@ -30,7 +30,7 @@ class TierConfig:
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
     """Compress and upload segments once the log was not flushed for this many milliseconds."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    """Compress and upload a segment without a pause after it waited this many milliseconds."""
+    """Compress and upload a segment even without a pause after it waited this many milliseconds."""
     burst_percent: int = bounded(50, minimum=0, maximum=100)
     """Percentage of Tier 0 that is freed during pauses, to have room for bursts of appends."""
 
@@ -59,7 +59,7 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """The settings that all logs of a store share: budgets, workers, and the address of Tier 2."""
+    """The tier settings that all logs of a store share: budgets, workers, and access to Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
     """Maximum bytes in Tier 0 of all logs with tiering on, together."""

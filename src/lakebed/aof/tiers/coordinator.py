@@ -1,7 +1,7 @@
 """Runs the background tasks that compress, upload, restore and evict the segments of all logs.
 
 Each worker is a background task that runs one job of one log at a time. Without a job, it sleeps
-until it is woken or until a failed job is due for a retry. An unexpected error in one log's tiers
+until it is woken or until a job or a retry is due. An unexpected error in one log's tiers
 is logged, reported by `failures` and retried later; work on other logs continues.
 """
 
@@ -51,7 +51,7 @@ class Coordinator:
         self._upkeeps = upkeeps
         self._mutex = runner.mutex()
         self._isolated: dict[str, _Isolated] = {}  # by task
-        self._watcher: Task | None = None  # one of the tasks
+        self._watcher: Task | None = None  # waits for pauses; also in `_tasks`
         self._tasks: list[Task] = []  # guarded by _mutex, like the fields below
         self._keeper: Task | None = None
         self.is_stopping = False
@@ -102,7 +102,7 @@ class Coordinator:
             self._watcher.wake()
 
     def failures(self) -> dict[str, Exception]:
-        """Returns the error of each log for which work on its tiers currently fails, by name.
+        """Returns the errors of the logs for which work on the tiers currently fails, by log name.
 
         The failed work is retried.
         """
@@ -191,7 +191,7 @@ class Coordinator:
 
 
 class _Isolated:
-    """Runs one task's work for each log in such a way that a failure affects only that log.
+    """Runs one task's work for each log, so that a failure for one log does not affect the others.
 
     Only the task's thread may use it, but any thread may call `failures` and `retry_ns`.
     """

@@ -2,7 +2,8 @@
 
     Tier2Error             the object store failed; `reason_code` is stored in the manifest log
     ├── Transient          0, a RetryError: a temporary failure, a retry may help
-    ├── Unauthorised       2, an InputError: credentials or permissions; an operator must act
+    ├── Unauthorised       2, an InputError: credentials, permissions, or a request that the store
+    │                      will not accept; an operator must act
     ├── Unavailable        3, a RetryError: no network, no bucket, or the server failed
     └── Missing            4, a NotFound: the object does not exist
     Cancelled              a RetryError: stopped on request; no partial result is left
@@ -28,24 +29,28 @@ class Tier2Error(LakebedError):
 
 
 class Transient(Tier2Error, RetryError):
-    """A temporary failure: throttling, a conflict, or a truncated response."""
+    """A failure that a retry may resolve, such as throttling or a truncated response."""
 
 
 class Unauthorised(Tier2Error, InputError):
-    """The object store of Tier 2 refused the credentials, or they lack a permission."""
+    """The object store of Tier 2 refused the credentials, or they lack a permission.
+
+    Also raised if it refused the request for another reason, such as a limit that the object
+    exceeds, and a retry would not help.
+    """
 
     reason_code = ReasonCode.UNAUTHORISED
     exit_code = 77
 
 
 class Unavailable(Tier2Error, RetryError):
-    """The object store cannot be reached, its server failed, or its bucket does not exist."""
+    """The object store cannot be reached, its server or disk failed, or its bucket is missing."""
 
     reason_code = ReasonCode.UNAVAILABLE
 
 
 class Missing(Tier2Error, NotFound):
-    """The object does not exist in Tier 2."""
+    """The object does not exist in Tier 2, or another object has its key."""
 
     reason_code = ReasonCode.MISSING
 

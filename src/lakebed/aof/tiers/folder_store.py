@@ -2,8 +2,8 @@
 
 An object's key is its file's path below the folder. `put` writes the file under a temporary name,
 syncs and renames it, and syncs the folder. `delete` is also durable when it returns. If a crash
-interrupts a `put`, a file that ends in `.tmp` remains; it is never listed, and `remove_leftovers`
-removes it.
+interrupts a `put`, a file whose name ends in `.tmp` may remain; it is never listed, and
+`remove_leftovers` removes it.
 
 If a process is killed between the rename and the sync of the folder, a power loss may still remove
 the object. So `head` and `list` sync a folder before they first report an object in it.
@@ -174,9 +174,9 @@ class FolderStore:
 
 
 class _TrackedSource:
-    """Wraps a source and stores its last error.
+    """Wraps a source and stores the source's last error.
 
-    So the caller can distinguish an error of the source from one of the target disk.
+    So the caller can distinguish an error of the source from an error of the target disk.
     """
 
     def __init__(self, source: RangeSource) -> None:

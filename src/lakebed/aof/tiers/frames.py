@@ -2,7 +2,8 @@
 
 When a file is opened, its last bytes are fetched in one request. Unless the segment is very large,
 they contain the whole seek table and the frame with the footer. After that, adjacent frames are
-fetched in one request. Every frame is checked against its own checksum and its entry in the table.
+fetched together, up to `REQUEST_BYTES_MAX` bytes in a request. Every frame is checked against its
+own checksum and its entry in the table.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from lakebed.base.runner import Mutex
 class Priority(IntEnum):
     """Why a segment is to be restored; smaller numbers are more urgent."""
 
-    READ_MISS = 0  # a reader reads it now
+    READ_MISS = 0  # a reader has just read it
     FOLLOWER = 1  # a follower begins in it
     PREFETCH = 2  # a reader reads the segment before it
     RECOVERY = 3  # its warm file failed

@@ -1,6 +1,6 @@
 """The API that shows in which tiers the segments of a log are, and that moves them.
 
-    log.tiers.upload()            uploads every sealed segment, compressing it first
+    log.tiers.upload()            uploads all sealed segments that Tier 2 does not have
     log.tiers.evict(warm=True)    removes local copies of segments that Tier 2 has
     log.tiers.hydrate([3])        restores segment 3 to Tier 0
 
@@ -9,6 +9,7 @@ Segments are moved here only on request; automatic moves are decided by `tier_sc
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from lakebed.aof.tiers.names import manifest_prefix, segments_prefix
 from lakebed.aof.tiers.reconciliation import doubtful
 from lakebed.aof.tiers.segment_tiering import RepairOutcome, SegmentTiering
 from lakebed.aof.tiers.warm_file import Compression
-from lakebed.base.errors import Busy, NotFound
+from lakebed.base.errors import Busy, Corrupt, DiskError, LakebedError, NotFound
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,9 +65,10 @@ class Repaired(NamedTuple):
 class LogTiers:
     """Moves the segments of one log between tiers, and shows where they are. Thread-safe.
 
-    Moving a segment raises `NotFound` if the log has no such sealed segment, `Busy` if another
-    thread is moving it, `BadConfig` while the manifest log is off, and `Closed` after the log was
-    closed.
+    Moving a segment raises `NotFound` if the log has no such sealed segment, the error of `refusal`
+    if it cannot be moved, `Busy` if another thread is moving it, `BadConfig` while the manifest log
+    is off, and `Closed` after the log was closed. Without ids, segments that cannot be moved stay
+    in Tier 0 and are left out.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class LogTiers:
         )
 
     def upload(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Uploads the given segments, by default all sealed ones, that Tier 2 does not have yet.
+        """Uploads the given segments, by default all sealed segments, unless Tier 2 has them.
 
         Compresses them first if necessary. Returns the ids of the uploaded segments, after Tier 2
         has confirmed them.
@@ -118,8 +120,8 @@ class LogTiers:
 
         With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
         default, pinned segments are left out. Raises `Busy` if a given segment is pinned, and
-        `InputError` if a given segment cannot be removed because Tier 2 does not have it, or its
-        object needs repair.
+        `InputError` if Tier 2 does not have a given segment, or if its object needs repair or is
+        queued for deletion.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
@@ -131,7 +133,7 @@ class LogTiers:
         return done
 
     def hydrate(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Restores the given segments, by default all sealed ones, to Tier 0.
+        """Restores the given segments, by default all sealed segments, to Tier 0.
 
         Returns the ids of the segments that were not in Tier 0 before.
         """
@@ -142,6 +144,29 @@ class LogTiers:
                     self.moves.hydrate(segment_id)
                     done.append(segment_id)
         return done
+
+    def refusal(self, segment_id: int) -> LakebedError | None:
+        """Returns why a sealed segment that is only in Tier 0 cannot be moved; None if it can be.
+
+        The error is `InputError` if the segment has the interchange layout, and `Corrupt` if it is
+        not recorded as sealed, because its footer is missing or damaged. Returns None for any other
+        segment, and for one that the log does not have.
+        """
+        journal = self._recorder.journal_to_move()
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+            state = journal.state(segment_id)
+        if info is None or info.tier or (state and state.residency & ~Residency.TIER0):
+            return None
+        # A file that cannot be read is reported by the move itself.
+        with contextlib.suppress(NotFound, DiskError):
+            refusal = self.moves.refusal_of(info)
+            if refusal is not None:
+                return refusal
+        if state is None or not state.is_sealed:
+            problem = "the segment cannot be moved: its footer is missing or damaged"
+            return Corrupt(problem, path=info.path)
+        return None
 
     def retry_uploads(self, segment_ids: Iterable[int] | None = None) -> list[int]:
         """Uploads the given segments, by default all whose last upload failed.
@@ -154,12 +179,12 @@ class LogTiers:
         return self.upload(segment_ids)
 
     def repair(self) -> list[Repaired]:
-        """Checks every object that should be in Tier 2, and uploads an object again if it is
-        missing, or if its size or recorded checksum is wrong. The content is not read.
+        """Checks the object of every segment that should be in Tier 2, and repairs what is wrong.
 
-        Returns the outcome for each object that was not in order. If a missing object has no local
-        copy, its segment is marked as needing repair; the mark is removed by a later repair that
-        finds the object again.
+        Uploads an object again if it is missing, or if its size or recorded checksum is wrong; the
+        content is not read. Returns the outcome for each object that was not in order. If there is
+        no local copy to upload, marks the segment as needing repair; a later repair that finds the
+        object again removes the mark.
         """
         places = [place for place in self.residency() if place.is_in_log and place.key]
         outcomes = []
@@ -191,7 +216,7 @@ class LogTiers:
         return self._chunks
 
     def residency(self) -> list[Residence]:
-        """Returns the tiers of every segment, oldest first; empty while the manifest log is off."""
+        """Returns where every segment is, oldest first; empty while the manifest log is off."""
         return [residence(state) for state in self.states()]
 
     def states(self) -> list[SegmentState]:
@@ -203,13 +228,17 @@ class LogTiers:
         if segment_ids is not None:
             return list(segment_ids)
         with self._state.mutex:
-            return [info.segment_id for info in self._state.chain.sealed]
+            sealed = [info.segment_id for info in self._state.chain.sealed]
+        return [segment_id for segment_id in sealed if self.refusal(segment_id) is None]
 
     def _look_up(self, segment_id: int) -> SegmentState | None:
         journal = self._recorder.journal
         return None if journal is None else journal.state(segment_id)
 
     def _known_state(self, segment_id: int) -> SegmentState:
+        refusal = self.refusal(segment_id)
+        if refusal is not None:
+            raise refusal
         state = self._recorder.journal_to_move().state(segment_id)
         if state is None or not state.is_sealed:
             raise NotFound(f"{self._state.name}: the log has no sealed segment {segment_id}")

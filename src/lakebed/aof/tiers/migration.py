@@ -1,7 +1,8 @@
 """Moves a log's Tier 2 to another address. This is the only way to change a log's address.
 
 1. Every object of the log is copied: its segments, its manifest log's chunks, and anything else
-   under its prefixes. Each copy is read back, and counts only if its size and checksum match.
+   under its prefixes. Each copy is read back, and counts only if its size, metadata and checksum
+   match.
 2. `log.json` is replaced: from then on the log uses the new address. The file keeps the old address
    as `tier2_before`.
 3. On request, in the same call or a later one, the objects at the old address are deleted. An
@@ -10,8 +11,8 @@
 
 Invariants:
 
-- at any moment, the address in `log.json` has all objects. After a crash, running the migration
-  again continues it: objects that are already copied are only read back;
+- at any moment, the address in `log.json` has all objects that exist. After a crash, running the
+  migration again continues it: objects that are already copied are only read back;
 - the log is closed during the migration, so no objects are added at the old address;
 - if both addresses are names of the same store, this is detected before anything is copied or
   deleted.
@@ -101,7 +102,8 @@ class Migration:
 
         With `delete`, then deletes the objects at the old address. If the log's Tier 2 is already
         at `address`, copies nothing; the old address is then that of an earlier migration. Raises
-        `NotFound` if the log has no `log.json`.
+        `NotFound` if the log has no `log.json`, `BadConfig` if `address` cannot be the address of a
+        log's Tier 2, and `InputError` if both addresses name the same store.
         """
         check_address(address)
         identity = load_identity(self._disk, self._paths)
@@ -141,7 +143,8 @@ class Migration:
     ) -> None:
         """Copies one object, unless the new store already has it, and verifies the copy.
 
-        If the copy is damaged, it is sent again, because it may have been damaged in transit.
+        If the copy is damaged, sends it again, up to `ANSWERS_MAX` times in total, because it may
+        have been damaged in transit. If it is still damaged, removes it and raises `Corrupt`.
         """
         source = ObjectSource(old, info.key, size=info.size)
         metadata = info.metadata or {}
@@ -161,7 +164,7 @@ class Migration:
                 return
         new.delete(info.key)
         raise Corrupt(
-            "the copied object's checksum is wrong, so the copy was removed",
+            "the copied object differs from the original, so the copy was removed",
             path=info.key,
             expected=crc64,
             found=copied_crc64,
@@ -230,7 +233,7 @@ class Migration:
     ) -> None:
         """Raises `InputError` if both stores are the same store under different addresses.
 
-        To find out, writes an object to the new store and looks for it in the old one.
+        To find out, writes an object to the new store and looks for it in the old store.
         """
         key, drawn = self._probe_key(identity), f"{self._random.getrandbits(64):016x}"
         new.put(key, BytesSource(drawn.encode(), name=key), metadata={_DRAWN: drawn})

@@ -1,7 +1,7 @@
 """The names of a segment's copies: of its warm file, and of its object in Tier 2.
 
-Both contain the sealing time. So if a segment is lost and another one is written with the same id,
-their copies have different names.
+Both contain the sealing time. So if a segment is lost and another segment is written with the same
+id, their copies have different names.
 """
 
 from __future__ import annotations

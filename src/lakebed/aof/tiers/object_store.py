@@ -57,7 +57,7 @@ class ObjectStore(Protocol):
     """The interface of an object store. Thread-safe; calls block until the store responds."""
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
-        """Stores the bytes of `source` as an object, replacing one with the same key.
+        """Stores the bytes of `source` as an object, and replaces any object with the same key.
 
         Large sources are read piece by piece, so they are never wholly in memory.
         """
@@ -144,9 +144,9 @@ def check_prefix(prefix: str) -> None:
 def check_metadata(metadata: Mapping[str, str]) -> None:
     """Raises an `InputError` if the metadata cannot be used in every store.
 
-    Names must have only lower-case letters, digits and hyphens, and begin with a letter; values
-    must have only printable ASCII, and not be empty. Names and values together may have at most 2
-    KiB.
+    A name has at most 64 lower-case letters, digits and hyphens, begins with a letter, and does not
+    begin with a prefix that S3 reserves, such as `content-`. A value is printable ASCII, is not
+    empty, and has no spaces at the ends. Names and values together have at most 2 KiB.
     """
     for name, value in metadata.items():
         if not _NAME.fullmatch(name) or _TAKEN.fullmatch(name):

@@ -38,7 +38,10 @@ def open_object_store(url: str, *, disk: Disk, options: S3Options | None = None)
     if scheme == "s3":
         bucket, _, prefix = path.partition("/")
         if not _BUCKET.fullmatch(bucket):
-            raise BadConfig(f"{shown(url)}: {shown(bucket)} is not a valid bucket name")
+            raise BadConfig(
+                f"{shown(url)}: {shown(bucket)} is not a valid bucket name: use 3 to 63 lower-case "
+                "letters, digits, '.' and '-', with a letter or digit at both ends"
+            )
         return open_s3(bucket, _checked(prefix.rstrip("/"), url=url), options or S3Options())
     raise BadConfig(
         f"{shown(url)} is not the address of an object store: use s3://bucket/prefix, "
@@ -48,7 +51,7 @@ def open_object_store(url: str, *, disk: Disk, options: S3Options | None = None)
 
 def _folder(path: str, *, url: str) -> str:
     if not path.strip("/") or "\0" in path:
-        raise BadConfig(f"{shown(url)}: the address must name a folder other than /")
+        raise BadConfig(f"{shown(url)}: the address must be the path of a folder other than /")
     if url.startswith("file:") and not path.startswith("/"):
         raise BadConfig(f"{shown(url)}: a file address needs three slashes, as in file:///folder")
     return path

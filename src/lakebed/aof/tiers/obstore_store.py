@@ -3,7 +3,7 @@
 The library is configured not to retry, and to fail after the timeouts in `S3Options`. Only
 `retrying_store` retries.
 
-An object of up to `part_bytes` is sent in one request. A larger one is sent in parts: two parts
+An object of up to `part_bytes` is sent in one request. A larger object is sent in parts: two parts
 are sent at a time, and at most three are in memory. If a crash interrupts such an upload, its parts
 stay in the bucket and are not listed: a bucket should have a lifecycle rule that removes unfinished
 uploads.

@@ -1,8 +1,8 @@
 """An object store that retries requests after temporary failures; the store it wraps does not.
 
-Only temporary errors are retried: no network, a failing server, throttling. Errors for refused
-credentials, missing objects and cancelled operations are raised immediately. Callers repeat a
-request themselves only if its bytes arrive truncated or damaged.
+Only temporary errors (`RetryError`) are retried, such as no network, a failing server or
+throttling. Errors for refused credentials, missing objects and cancelled operations are raised
+immediately. Callers repeat a request themselves only if its bytes arrive truncated or damaged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RetryingStore:
         self._retry("delete", lambda: self._store.delete(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Yields the objects below `prefix`, after the whole listing has succeeded.
+        """Returns an iterator over the objects below `prefix`, after the whole listing succeeded.
 
         If the listing fails part of the way, it is repeated from the start.
         """

@@ -1,9 +1,13 @@
 """Translates the errors of the S3 client library to `Tier2Error`.
 
 The library's error text contains the HTTP status and the server's response. The error is classified
-by the S3 error code in the response or, if there is none, by the status and the library's type of
-error. If the text has no status either, the server did not respond: either the credentials could
-not be loaded, which the text then shows, or the network has failed.
+by the S3 error code in the response or, if that is absent or not in `_MEANINGS`, by the status and
+the library's type of error. If the text has no status either, the server did not respond: either
+the credentials could not be loaded, which the text then shows, or the network has failed.
+
+A 4xx status means that the server refused the request, and would refuse it again, so it counts as
+`Unauthorised`: an operator must act. The exceptions are the statuses and codes of temporary
+conditions, and status 400 without a code, of which the cause is not known.
 """
 
 from __future__ import annotations
@@ -30,7 +34,16 @@ _MEANINGS: dict[str, type[Tier2Error]] = {
     "RequestTimeTooSkewed": Unauthorised,
     "SignatureDoesNotMatch": Unauthorised,
     "TokenRefreshRequired": Unauthorised,
+    # Temporary, although the status is 400.
+    "BadDigest": Transient,
+    "IncompleteBody": Transient,
+    "InvalidPart": Transient,
+    "RequestTimeout": Transient,
+    "Throttling": Transient,
+    "ThrottlingException": Transient,
+    "XAmzContentSHA256Mismatch": Transient,
 }
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 
 
 def translated(error: Exception, *, operation: str, key: str) -> Tier2Error:
@@ -59,6 +72,7 @@ def _meaning(error: Exception, text: str) -> type[Tier2Error]:
         return Unauthorised
     if status is None:
         return Unauthorised if _CREDENTIALS.search(text) else Unavailable
-    if status in (401, 403):
-        return Unauthorised
-    return Unavailable if status >= 500 else Transient
+    if status >= 500:
+        return Unavailable
+    is_unknown = status < 400 or (status == 400 and code is None)
+    return Transient if is_unknown or status in _TRANSIENT_STATUSES else Unauthorised

@@ -2,7 +2,7 @@
 
     compress   Tier 0 → Tier 1   creates the warm file from the segment
     upload     Tier 1 → Tier 2   creates the object from the warm file
-    evict      removes the copy in Tier 0 or Tier 1, if Tier 2 is confirmed to have one
+    evict      removes the copy in Tier 0 or Tier 1, if Tier 2 is confirmed to have the segment
     hydrate    Tier 1 or 2 → Tier 0
     archive    Tier 1 or 2 → `archive/`, before retention removes the segment
     delete     removes the object from Tier 2
@@ -11,7 +11,7 @@ Invariants:
 
 - a copy is durable before the record that names it, and the record of a removal is durable before
   the copy is removed. So after a crash at any moment, every copy that the manifest log names
-  exists, unless the file system lost it;
+  exists, unless it is queued for deletion or the file system lost it;
 - a segment's object has one key, which depends only on the segment: an upload may be repeated after
   any failure and never creates a second object;
 - no segment is evicted from Tier 0 before the record of its object is durable.
@@ -187,8 +187,9 @@ class SegmentTiering:
     def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
         """Creates the segment's warm file if there is none, and returns its name.
 
-        Raises `InputError` if there is none and the segment is not in Tier 0. `give_way` is called
-        before each frame, so that it can delay the compression.
+        Raises `InputError` if the file cannot be created, because the segment is not in Tier 0 or
+        has the interchange layout. `give_way` is called before each frame, so that it can delay the
+        compression.
         """
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER1:
@@ -198,10 +199,25 @@ class SegmentTiering:
         if info.tier:
             raise InputError(
                 f"{self._state.name}: segment {segment_id} cannot be compressed, because it is "
-                "not in Tier 0"
+                "not in Tier 0; hydrate it first"
             )
-        self._check_layout(info)
+        refusal = self.refusal_of(info)
+        if refusal is not None:
+            raise refusal
         return self._compress(info, state, give_way)
+
+    def refusal_of(self, info: SegmentInfo) -> InputError | None:
+        """Returns the error for a segment in Tier 0 that has the interchange layout, or None.
+
+        That layout has no warm form, so such a segment stays in Tier 0.
+        """
+        with self._disk.open(info.path) as file:
+            if not is_interchange_file(file):
+                return None
+        return InputError(
+            f"{self._state.name}: segment {info.segment_id} cannot be moved between tiers, "
+            "because it has the interchange layout; only runtime segments can"
+        )
 
     def upload(self, segment_id: int) -> None:
         """Uploads the segment's warm file to Tier 2, unless Tier 2 already has the segment.
@@ -255,9 +271,9 @@ class SegmentTiering:
         return state.compressed_bytes
 
     def hydrate(self, segment_id: int) -> None:
-        """Restores the segment to Tier 0; does nothing if it is there.
+        """Restores the segment to Tier 0; does nothing if the segment is in Tier 0 already.
 
-        If its warm file is missing or damaged, restores it from the object in Tier 2.
+        If the warm file is missing or damaged, restores the segment from its object in Tier 2.
         """
         info, state = self._find(segment_id)
         if not info.tier:
@@ -282,11 +298,11 @@ class SegmentTiering:
         return None
 
     def repair(self, segment_id: int) -> RepairOutcome:
-        """Checks the segment's object in Tier 2; uploads it again if it is missing or not the
-        segment's.
+        """Checks the segment's object in Tier 2, and uploads it again if necessary.
 
-        It is not the segment's if its size or its recorded checksum differs; its content is not
-        read. If there is no local copy to upload, marks the segment as needing repair.
+        That is necessary if the object is missing, or if its size or recorded checksum is not that
+        of the segment; its content is not read. If there is no local copy to upload, marks the
+        segment as needing repair. Returns `WHOLE` if the segment should not be in Tier 2.
         """
         info, state = self._find(segment_id)
         if not state.residency & Residency.TIER2:
@@ -306,8 +322,8 @@ class SegmentTiering:
     def archive(self, segment_id: int) -> ArchivedName:
         """Restores a segment from Tier 1 or 2 into the archive, unless the archive has it.
 
-        The segment also stays in the log. If a copy is missing or damaged, the next one is tried;
-        if there is no other, the last error is raised. Returns the name of the archived file.
+        The segment also stays in the log. If a copy is missing or damaged, tries the next copy; if
+        there is no other copy, raises the last error. Returns the name of the archived file.
         """
         _, state = self._find(segment_id)
         existing = self._archived(state)
@@ -333,8 +349,8 @@ class SegmentTiering:
     def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
         """Deletes an object that is queued for deletion.
 
-        `segment_id` is the segment whose object it is; omit it if the segment was removed from the
-        log.
+        `segment_id` is the segment whose object is deleted; it must be omitted if the segment was
+        removed from the log.
         """
         self._journal.commit()  # the record of the delete must be durable first
         self._cold.store.delete(key)
@@ -442,21 +458,12 @@ class SegmentTiering:
             )
         return stored.etag
 
-    def _check_layout(self, info: SegmentInfo) -> None:
-        """Raises `InputError` if the segment has the interchange layout, which has no warm form."""
-        with self._disk.open(info.path) as file:
-            if is_interchange_file(file):
-                raise InputError(
-                    f"{self._state.name}: segment {info.segment_id} cannot be moved between tiers, "
-                    "because it has the interchange layout; only runtime segments can"
-                )
-
     def _check_evictable(self, state: SegmentState) -> None:
         name, segment_id = self._state.name, state.segment_id
         if not state.is_stored:
             raise InputError(
                 f"{name}: segment {segment_id} cannot be evicted, because Tier 2 has no intact "
-                "copy of it; upload or repair it first"
+                "copy of it that will stay there; upload or repair it first"
             )
 
     def _leave_tier(self, info: SegmentInfo, state: SegmentState, size: int) -> None:
@@ -475,8 +482,8 @@ class SegmentTiering:
     def _restore(self, info: SegmentInfo) -> SegmentInfo:
         """Restores the segment's file in Tier 0, and returns its entry for the log.
 
-        If the bytes of an object are damaged, fetches them again, because they may have been
-        damaged in transit.
+        If the bytes that arrive from Tier 2 are damaged, fetches them again, up to `ANSWERS_MAX`
+        times in total, because they may have been damaged in transit.
         """
         for _ in range(ANSWERS_MAX - 1 if info.tier == 2 else 0):
             with contextlib.suppress(DataError):
@@ -494,10 +501,11 @@ class SegmentTiering:
         )
 
     def _archived(self, state: SegmentState) -> ArchivedName | None:
-        """Returns the name of the segment's file in the archive, if it exists and is undamaged.
+        """Returns the name of the segment's file in the archive, or None.
 
-        It exists if a crash happened after the segment was archived and before retention removed
-        the segment from the log.
+        Returns None if the archive has no such file, or only a damaged file. The file exists
+        already if a crash happened after the segment was archived and before retention removed the
+        segment from the log.
         """
         for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
             if name.segment_id == state.segment_id:

@@ -64,7 +64,10 @@ class TierServices:
         return self.config.url or (OWN_FOLDER if self._own_store is None else OWN_STORE)
 
     def check_address(self, address: str) -> None:
-        """Raises `BadConfig` if the address is the root's own object store and that is not open."""
+        """Raises `BadConfig` if the address is the root's own object store and this is not open.
+
+        Does nothing if one store is used for every address.
+        """
         if address == OWN_STORE and self._own_store is None and self._store_override is None:
             raise BadConfig(
                 f"{address}: the log's Tier 2 is in the object store of its own root, which is "

@@ -1,8 +1,8 @@
 """Decides which segment to compress, upload or evict next, without I/O.
 
 - Every sealed segment is compressed and then uploaded, oldest first, unless it is damaged. A
-  segment whose move failed waits for its retry. An upload that Tier 2 refused for lack of
-  permission waits for an operator.
+  segment whose move failed waits for its retry. An upload that Tier 2 refused, because of the
+  credentials or a missing permission, waits for an operator.
 - If Tier 0 exceeds its budget, the least recently used segments are evicted, if Tier 2 has them and
   they are not pinned.
 - The same holds for Tier 1, but warm files of segments that are also in Tier 0 are kept.
@@ -18,7 +18,7 @@ from lakebed.aof.manifest.state import Failures, Residency, SegmentState
 
 
 class Circumstances(NamedTuple):
-    """What the decisions need to know in addition to the segments' states."""
+    """The facts that the decisions need in addition to the segments' states."""
 
     claimed: Collection[int]  # segments being moved
     retry_at_ns: Mapping[int, int]  # when a failed segment may be retried
@@ -56,7 +56,7 @@ def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) ->
 
 
 def eviction_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
-    """Returns the nanoseconds until the next retry of a failed eviction, or None if none failed."""
+    """Returns the nanoseconds until a segment whose last move failed may be evicted, or None."""
     delays = [
         circumstances.retry_at_ns.get(state.segment_id, 0) - circumstances.now_ns
         for state in states

@@ -4,8 +4,8 @@ The coordinator's workers call this module. `tier_plan` chooses the segment, and
 moves it. A log with tiering off has no scheduler: its segments are moved only on request.
 
 - Compression and uploads wait until `tiering_policy` allows them.
-- A failed job is retried with growing delays. If Tier 2 refused an upload for lack of permission,
-  it is not retried until an operator requests it.
+- A failed job is retried with growing delays. An upload that Tier 2 refused, because of the
+  credentials or a missing permission, is not retried until an operator requests it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class TierScheduler:
     def on_sealed(self) -> None:
         """Wakes the workers after a segment was sealed, so that they compress it.
 
-        If compression is not allowed now, they are woken in the next pause between appends.
+        If compression is not allowed now, the workers are woken when it is, for example in the next
+        pause between appends.
         """
         self.measure()
         if 0 in self.times_due_ns():
@@ -132,7 +133,7 @@ class TierScheduler:
                 self.request(following.segment_id, Priority.PREFETCH)
 
     def on_followed(self, segment_id: int) -> None:
-        """Queues a follower's first segment to be restored to Tier 0, if it is not there."""
+        """Queues the segment in which a follower starts to be restored, if it is not in Tier 0."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is not None and info.tier:
@@ -182,9 +183,9 @@ class TierScheduler:
     def _may_hydrate(self, size: int, request: HydrationRequest) -> bool:
         """Returns whether a segment of that size may be restored to Tier 0 now.
 
-        It may if there is free space besides that kept for bursts of appends. In a pause it may
-        also use the space for bursts, if segments that were not read recently can be evicted for
-        it afterwards.
+        True if there is enough free space in addition to the space that is kept for bursts of
+        appends. In a pause, a segment that is not a prefetch may also use the space for bursts, if
+        segments that were not read recently can be evicted afterwards to free that space again.
         """
         excess = self.admission.tier0_excess(is_pause=True, more_bytes=size)
         if excess <= 0:
@@ -207,8 +208,8 @@ class TierScheduler:
     def upkeep(self) -> int | None:
         """Evicts segments that exceed the budgets, and uploads the manifest log's sealed chunks.
 
-        Also checks that Tier 2 has all objects of the log, until this has succeeded once. Returns
-        the nanoseconds until failed work must be retried, or None if there is none.
+        Also checks that Tier 2 has all objects of the log, until this check has succeeded once.
+        Returns the nanoseconds until failed work must be retried, or None if no work failed.
         """
         jobs = (self._reconcile, self._evict, self._archive_chunks)
         failures = [error for job in jobs if (error := _failure(job)) is not None]
@@ -274,7 +275,8 @@ class TierScheduler:
     def _states(self) -> list[SegmentState]:
         """Returns the states of all segments from the manifest log.
 
-        Returns an empty list if the log is closed, because no segment can be moved then.
+        Returns an empty list if the manifest log is off or the log is closed, because no segment
+        can be moved then.
         """
         journal = self._recorder.journal
         if journal is None or self._state.is_closed:

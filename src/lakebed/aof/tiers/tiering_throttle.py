@@ -1,4 +1,4 @@
-"""Measures the load of a log, for `tiering_policy` to decide when segments may be compressed.
+"""Measures the load of a log, from which `tiering_policy` decides when segments may be moved.
 
 A pause is measured from the log's last flush. A segment's waiting time begins when it first needs
 to be compressed or uploaded, and begins again after a restart.
@@ -62,9 +62,9 @@ class TieringThrottle:
     def give_way(self, segment_id: int, should_stop: Callable[[], bool]) -> Callable[[], None]:
         """Returns a function that the compression of a segment calls between its steps.
 
-        The function returns when `should_stop` returns true or the segment may be compressed
-        (`is_time`). Until then, while appends keep the log busy, it waits. All its calls together
-        wait for at most `GIVE_WAY_NS_MAX`, because other logs need the worker too.
+        The function waits while appends keep the log busy, until the segment may be compressed
+        (`is_time`) or `should_stop` returns True. All its calls together wait for at most about
+        `GIVE_WAY_NS_MAX`, because other logs need the worker too.
         """
         left_ns = GIVE_WAY_NS_MAX
 

@@ -92,8 +92,9 @@ def download_to(
     """Downloads an object to the file `path`, durably.
 
     If this raises, `path` is unchanged or has the complete new file. Raises `Corrupt` if the bytes
-    do not match the checksum in the object's metadata, or if the metadata has no checksum. A retry
-    may help, because the bytes may have been damaged in transit.
+    do not match the checksum in the object's metadata, or if the metadata has no checksum; a retry
+    may help, because the bytes may have been damaged in transit. `should_stop` is called before
+    each write; if it returns True, `Cancelled` is raised.
     """
     info = store.head(key)
     source = ObjectSource(store, key, size=info.size)

@@ -54,8 +54,8 @@ class LogUpkeep:
     def step(self) -> int | None:
         """Prepares the requested segments for archiving, and deletes the queued objects.
 
-        Returns the nanoseconds until failed work must be retried, or None. Only the coordinator's
-        upkeep task may call it.
+        Returns the nanoseconds until failed work must be retried, or None if no work failed or it
+        was cancelled. Only the coordinator's upkeep task may call this.
         """
         failures: list[LakebedError] = []
         for job in (self._archiver.step, self.delete):

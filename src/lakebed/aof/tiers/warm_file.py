@@ -159,7 +159,8 @@ def decompress_to(
 def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -> WarmFacts:
     """Reads an existing warm file and returns its sizes, checksum and other properties.
 
-    Raises a `DataError` if it is not a warm file or its segment's header or footer is damaged.
+    Raises a `DataError` if the file is not a warm file, or if the header or footer of the segment
+    in it is damaged. The records are not verified.
     """
     with disk.open(path) as file:
         source = FileSource(file)
@@ -171,9 +172,9 @@ def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -
 
 
 def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
-    """Reads the whole file of a sealed segment, verifies its checksum and returns its footer.
+    """Verifies the file of a sealed segment by reading all its records, and returns its footer.
 
-    Raises a `DataError` if the file is damaged.
+    Raises a `DataError` if the file is damaged or not sealed.
     """
     with disk.open(path) as file:
         source = FileSource(file)
@@ -184,13 +185,13 @@ def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
 
 
 def segment_footer(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentFooter:
-    """Reads the segment's footer from its warm file."""
+    """Reads a segment's footer from its warm file; raises a `DataError` if the file is damaged."""
     frames = Frames(source, dictionary=dictionary)
     return _check_envelope(_reading(frames), path=source.name, size=frames.size)
 
 
 def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentHeader:
-    """Reads the segment's header from its warm file."""
+    """Reads a segment's header from its warm file; raises a `DataError` if the file is damaged."""
     frames = Frames(source, dictionary=dictionary)
     read = _reading(frames)
     _check_envelope(read, path=source.name, size=frames.size)

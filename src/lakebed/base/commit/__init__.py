@@ -1,8 +1,8 @@
 """Group commit: many callers, one write and one sync.
 
-- `barrier`: the queue of items and the leader that commits them in batches (`batch`);
+- `barrier`: queues items and commits them in batches (`batch`);
 - `tail`: the sink that appends bytes to a file;
-- `space`: the reserve of free disk space below which writes are refused;
+- `space`: refuses writes that would use up the reserve of free disk space;
 - `linger`: how long items without a waiting caller are held back so that a batch can form;
 - `config`: the limits.
 
@@ -18,7 +18,7 @@ These names are used for a write on its way to the disk:
 - a `Batch` is the items of one commit, which complete together;
 - a `Ticket` is the promise of one item's result. A thread waits for it with `wait`; an event loop
   uses `lakebed.edge.worker`, which wakes the loop once for all tickets of a batch;
-- an `AppendFuture` is the ticket of an append to a topic, for programs that embed the store.
+- an `AppendFuture` wraps the ticket of an append to a topic, for programs that embed the store.
 """
 
 from lakebed.base.commit.barrier import Barrier, Recover, Sink

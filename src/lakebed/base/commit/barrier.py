@@ -1,21 +1,26 @@
 """The group-commit barrier that all engines share.
 
 Callers submit items and wait, or take a ticket. A caller that waits while no commit is running
-becomes the *leader*: in its own thread it commits the queued items (up to the batch limits) in one
-call of the sink, wakes the callers that wait for them, and passes the lead to the first caller that
-waits for a later batch. So a single caller needs no thread switch, and under load batches form
-while the previous sync runs. Items that no caller waits for are committed by `step`, which a runner
-calls: at most `delay_ms_max` after they were submitted, or sooner if a second batch has to be
-started or queue space is needed. *Awaited* items, whose callers wait in an event loop, are also
-committed by `step`: immediately, or after the commit in progress.
+becomes the *leader*: in its own thread it commits the queued batches up to its own, each in one
+call of the sink. Then it passes the lead to the first caller that waits for a later batch, and
+wakes the callers whose items it committed. So a single caller needs no thread switch, and under
+load batches form while the previous sync runs.
+
+Items that no caller waits for are committed by a leader along with others, or by `step`, which a
+runner calls: at most `delay_ms_max` after they were submitted or after the commit that is then
+running, or sooner if a second batch has to be started or queue space is needed. *Awaited* items,
+whose callers wait in an event loop, are also committed by `step`: immediately, or after the commit
+in progress.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
 - a ticket is fulfilled only after the sink's `commit` that contained its item has returned;
-- if a commit fails, exactly the tickets of its items fail, and the commit is not repeated. After a
+- if a commit fails, the tickets of its items fail, and the commit is not repeated. After a
   `DiskError` the sink is not used again: queued and later items go to the sink that `recover`
-  returns, or are refused with `Poisoned`;
-- at most `queue_*_max` is queued or in the sink; callers that would exceed it wait or get `Busy`.
+  returns, or are refused with `Poisoned`. After an exception that is not a `LakebedError`, they are
+  refused;
+- at most `queue_bytes_max` bytes and `queue_count_max` items are queued or in the sink; callers
+  that would exceed a limit wait or get `Busy`.
 
 After a crash, every item whose ticket was not fulfilled may be lost, or may be durable.
 """
@@ -43,7 +48,8 @@ class Sink(Protocol[ItemIn, ResultOut]):
     """Makes batches of items durable. Only one `commit` runs at a time."""
 
     def commit(self, items: Sequence[ItemIn]) -> Sequence[ResultOut | LakebedError]:
-        """Makes all items durable and returns their results in order, or raises for all of them.
+        """Makes all items durable and returns their results in order. If it raises an error, all
+        items failed.
 
         An error in place of a result means that only this item failed. After raising a `DiskError`
         the sink is not used again; after any other `LakebedError` it is. Any other exception makes
@@ -52,7 +58,9 @@ class Sink(Protocol[ItemIn, ResultOut]):
 
 
 Recover = Callable[[LakebedError], Sink[Item, Result]]
-"""Returns a sink that replaces a failed one. If it raises a `LakebedError`, later writes fail."""
+"""Takes the error with which a sink failed, and returns a sink that replaces it. If this function
+raises a `LakebedError`, the barrier refuses all later items.
+"""
 
 
 class Barrier(Generic[Item, Result]):
@@ -115,11 +123,12 @@ class Barrier(Generic[Item, Result]):
         self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
     ) -> Result:
         """Submits an item of `size` bytes, waits until it is durable, and returns its result.
+        Raises the error of the commit if it fails.
 
         `count` is the number of records in the item, which counts towards `batch_count_max`. Raises
         `Busy` if there is no queue space within `timeout` seconds, and `OutcomeUnknown` if the item
         was queued but not committed within as long again. The time-out does not apply while this
-        caller runs a commit itself.
+        caller runs a commit itself. Raises `TooLarge` if `size` exceeds `queue_bytes_max`.
         """
         self._check_size(size)
         with self._mutex:
@@ -145,8 +154,9 @@ class Barrier(Generic[Item, Result]):
         """Queues an item and returns its ticket. The item is committed even if no caller waits.
 
         If the queue is full, the call waits for space, or commits queued items itself to make room.
-        It raises `Busy` if there is no space within `timeout` seconds; with 0, immediately.
-        `is_awaited` means that the caller uses `when_done`, so the item is committed without delay.
+        It raises `Busy` if there is no space within `timeout` seconds; with 0, immediately. Raises
+        `TooLarge` if `size` exceeds `queue_bytes_max`. `is_awaited` means that the caller uses
+        `when_done`, so the item is committed without delay.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
@@ -210,7 +220,7 @@ class Barrier(Generic[Item, Result]):
         self.close()
 
     def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
-        """Waits until the batch is done, or commits it if there is no leader. Returns False on
+        """Waits until the batch is done, or becomes the leader and commits it. Returns False on
         time-out.
         """
         turn = None
@@ -433,8 +443,10 @@ class Barrier(Generic[Item, Result]):
             self._poison = failure
 
     def _pass_lead(self, *, freed_count: int = 0, freed_bytes: int = 0) -> None:
-        """Frees queue space, and passes the lead to the first caller in the queue that waits for
-        a batch. If no caller waits, there is no leader afterwards.
+        """Frees queue space, and passes the lead to a caller that waits for the earliest possible
+        batch in the queue. If no caller waits, there is no leader afterwards.
+
+        If an earlier failure makes the barrier refuse all later items, the queued items fail.
         """
         refused: list[Batch[Item, Result]] = []
         heir = None

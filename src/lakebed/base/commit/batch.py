@@ -89,7 +89,7 @@ class BatchWaiter(Protocol):
 
 
 class Ticket(Generic[Result]):
-    """The promise of the result of one item: refers to the item's batch and its index there."""
+    """The promise of the result of one item. It knows the item's batch and its index there."""
 
     __slots__ = ("_barrier", "_index", "batch")
 
@@ -120,7 +120,7 @@ class Ticket(Generic[Result]):
         return self.batch.result(self._index)
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Calls the callback when the item's batch is done, or now if it is done already.
+        """Calls the callback when the item's batch is done, or immediately if it already is.
 
         The callback may run in any thread, and must be fast, because other callers wait for it. One
         callback per batch is enough; tickets with the same `batch` complete together.

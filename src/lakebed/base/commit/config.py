@@ -22,10 +22,12 @@ class CommitConfig:
     after the commit that is then running.
     """
     queue_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    """The maximum number of bytes queued or being committed; a call with more waits or gets `Busy`.
+    """The maximum number of bytes queued or being committed. A call that would exceed it waits, or
+    gets `Busy`.
     """
     queue_count_max: int = bounded(65_536, minimum=1, maximum=10_000_000)
-    """The maximum number of items queued or being committed; a call with more waits or gets `Busy`.
+    """The maximum number of items queued or being committed. A call that would exceed it waits, or
+    gets `Busy`.
     """
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
     """Writes are refused if less than this would stay free on the disk."""

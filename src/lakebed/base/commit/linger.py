@@ -13,8 +13,8 @@ _WEIGHT = 4  # a new duration counts for a quarter of the average
 
 
 class Linger:
-    """Computes the delay. The leader of the barrier calls `note` after each successful commit;
-    `delay_ns` may be called without a lock.
+    """Computes how long items that no caller waits for are held back. The leader of the barrier
+    calls `note` after each successful commit; `delay_ns` may be called without a lock.
     """
 
     def __init__(self, *, delay_ms_max: int, is_adaptive: bool = True) -> None:
@@ -28,7 +28,7 @@ class Linger:
         self._usual_ns += (duration_ns - self._usual_ns) // _WEIGHT
 
     def delay_ns(self, now_ns: int) -> int:
-        """Returns the delay of an item that is submitted now."""
+        """Returns how long items are currently held back, in ns."""
         if not self._is_adaptive:
             return self._delay_ns_max
         if self._ended_ns is None or now_ns - self._ended_ns > self._delay_ns_max:

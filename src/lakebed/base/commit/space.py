@@ -1,5 +1,5 @@
-"""The reserve of free disk space: writes that would use it are refused, so that SQLite, which keeps
-the metadata of objects, still has space.
+"""The reserve of free disk space: writes that would use it up are refused, so that SQLite, which
+keeps the metadata of objects, still has space.
 
 After a refusal, the next write checks the free space again, so writes succeed as soon as space is
 freed. While there is enough space, one check is enough for many writes.
@@ -28,7 +28,9 @@ class SpaceReserve:
         self._granted_bytes = 0  # may be written before the next check
 
     def check(self, needed_bytes: int) -> None:
-        """Raises `NoSpace` if writing `needed_bytes` would use the reserve."""
+        """Raises `NoSpace` if less than the reserve would be free after a write of `needed_bytes`.
+        While the previous check still covers the write, does not look at the disk.
+        """
         if needed_bytes <= self._granted_bytes:
             self._granted_bytes -= needed_bytes
             return
@@ -36,8 +38,8 @@ class SpaceReserve:
         free_bytes = self._disk.free_bytes(self._folder)
         if free_bytes - needed_bytes < self._reserve_bytes:
             raise NoSpace(
-                f"{self._folder}: {format_bytes(free_bytes)} are free, and "
-                f"{format_bytes(self._reserve_bytes)} are kept in reserve: writes are refused "
-                "until space is freed"
+                f"{self._folder}: {format_bytes(free_bytes)} are free, a write needs "
+                f"{format_bytes(needed_bytes)}, and {format_bytes(self._reserve_bytes)} are kept "
+                "in reserve: writes are refused until space is freed"
             )
         self._granted_bytes = self._reserve_bytes // _GRANTED_PART

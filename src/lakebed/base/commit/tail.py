@@ -76,8 +76,8 @@ class FileTail:
         return starts
 
     def _wipe(self, end: int) -> None:
-        """Undoes a partial write: cuts off appended bytes, and fills overwritten bytes, which were
-        zeros before, with zeros.
+        """Undoes a partial write up to `end`: cuts off the bytes that enlarged the file, and writes
+        zeros over the others, because the file had zeros there.
         """
         if self._file.size() > self._size:
             self._file.truncate(self._size)
@@ -87,6 +87,10 @@ class FileTail:
         with contextlib.suppress(NoSpace):
             self._file.zero_fill(self._end, length)
         if any(self._file.pread(self._end, length)):
-            raise WriteFailed("write", self._file.path, why="a refused write cannot be undone")
+            raise WriteFailed(
+                "write",
+                self._file.path,
+                why="there was no space, and the part that was written cannot be undone",
+            )
         self._file.sync()
         self._durable_end = self._end

@@ -5,9 +5,13 @@ SQLite databases.
   `ReadableDisk` and `ReadableFile`, the calls that readers need;
 - `real`: the operating system's disk; `lakebed.base.simulation.disk` is the other implementation;
 - `durable`: operations built from those calls, such as `replace_atomically`;
-- `notice`: a small file that publishes state to other processes, overwritten in place;
+- `notice`: a small file that publishes state to other processes and is overwritten in place;
 - `writing`: the loop that writes whole buffers and handles short writes;
-- `fork_guard`: releases locks and sockets and refuses open files in a forked child.
+- `windows`, `salvage`, `handles`: reading segment files in parts, around bad sectors, and through a
+  cache of open segments;
+- `quarantine`: saves damaged bytes before a repair changes their file;
+- `descriptors`: keeps the number of open files within the limit of the process;
+- `fork_guard`: in a forked child, releases locks and sockets and refuses to use open files.
 """
 
 from lakebed.base.files.durable import (

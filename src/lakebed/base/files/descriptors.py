@@ -1,8 +1,8 @@
 """Divides the file descriptors of this process between open files and connections.
 
 The limit (`RLIMIT_NOFILE`) applies to the whole process, so the shares do too. When too many files
-are open, idle ones are parked: their descriptors are closed, and opened again at the next use
-(`real.RealFile`). All servers of the process together accept at most `connection_share`
+are open, idle ones are parked: their descriptors are closed, and the files are opened again at the
+next use (`real.RealFile`). The servers of a node together accept at most `connection_share`
 connections.
 
 Only programs of Lakebed, such as a node, may raise the limit: code in other programs may rely on
@@ -45,13 +45,15 @@ def raise_soft_limit() -> None:
 
 
 def file_share() -> int:
-    """Returns how many files may stay open while idle. More are open only while they are in use."""
+    """Returns how many files may be open before idle files are parked, which closes their
+    descriptors.
+    """
     return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) // 4))
 
 
 def connection_share() -> int:
-    """Returns how many connections all servers of this process together may accept. Each may use
-    two descriptors: its socket, and a file that is sent.
+    """Returns how many connections the servers of this process together may accept. Each connection
+    may use two descriptors: its socket, and a file that is sent.
     """
     return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
 
@@ -60,11 +62,11 @@ class Parkable(Protocol):
     """An open file that can give up its descriptor while it is idle."""
 
     def park(self, *, is_urgent: bool) -> bool:
-        """Closes the descriptor and returns True. Returns False if it must stay open, because it is
-        in use or `keep` was called, or if it is closed already.
+        """Closes the descriptor and returns True. Returns False if the file is in use, if `keep`
+        was called, or if the descriptor is closed already.
 
-        If `is_urgent` is false, a recently used file counts as in use. Never waits for another
-        thread, but syncs unsynced bytes first.
+        If `is_urgent` is false, a file that was used since the previous call also counts as in use.
+        Syncs unsynced bytes before it closes the descriptor. Never waits for another thread.
         """
 
     def keep(self) -> None:
@@ -97,9 +99,10 @@ class Descriptors:
         return self._open_count
 
     def open(self, path: str, flags: int, mode: int = 0) -> int:
-        """Calls `os.open`, and parks other files if `file_share` are open or no descriptor is left.
+        """Calls `os.open`, and parks other files if `file_share` files are open or no descriptor is
+        left.
 
-        The caller closes the descriptor with `os.close` and then calls `note_closed`.
+        The caller must close the descriptor with `os.close` and then call `note_closed`.
         """
         if self._open_count >= file_share():
             self.make_room()
@@ -138,8 +141,8 @@ class Descriptors:
                     del self._by_path[path]
 
     def keep(self, path: str) -> None:
-        """Makes open files at `path` keep their descriptors. Call it before the path is unlinked or
-        renamed.
+        """Makes the open files at `path` keep their descriptors. Must be called before the path is
+        unlinked or renamed.
         """
         if path in self._by_path:
             with self._mutex:
@@ -151,7 +154,9 @@ class Descriptors:
                         file.keep()
 
     def make_room(self) -> int:
-        """Parks some files, those not recently used first, and returns how many."""
+        """Parks up to an eighth of `file_share` files, those not recently used first, and returns
+        how many it parked.
+        """
         with self._mutex:
             known = list(self._files)
         target = max(1, file_share() // 8)

@@ -1,8 +1,8 @@
 """Durable file operations that all engines use.
 
 A file is replaced atomically: after a crash at any point, it has either the old contents or the new
-ones. A crash may leave a temporary file, whose name ends in `.tmp`. It is never read, and the owner
-of the folder removes it with `remove_temporaries`.
+ones. A crash may leave a temporary file, whose name ends in `.tmp`. A temporary file is never read,
+and the owner of the folder removes it with `remove_temporaries`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from lakebed.base.layout import Buffer
 def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
     """Replaces the contents of `path` with `data`, or creates the file. Durable when it returns.
 
-    If it raises, the file has the old contents or the new ones, never a mix. The new ones may then
-    be lost in a power cut, which brings back the old ones.
+    If it raises an error, the file has the old contents or the new ones, never a mix. If it has the
+    new ones, a power cut may bring back the old ones.
     """
     build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
 
 
 def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
-    """Like `replace_atomically`, for contents that are too large for memory.
+    """Replaces a file like `replace_atomically`, with contents that may be too large for memory.
 
-    `build` gets a new, empty file in the same folder, writes the contents and must sync them. If
-    `build` raises, `path` is not changed.
+    `build` gets a new, empty file in the same folder, and must write the contents and sync them. If
+    `build` raises an error, `path` is not changed.
     """
     temporary = disk.temporary_name(path)
     try:
@@ -88,7 +88,9 @@ def make_folders(disk: Disk, path: PathLike) -> None:
 
 
 def remove_temporaries(disk: Disk, folder: PathLike) -> list[str]:
-    """Removes the temporary files that interrupted replacements left, and returns their names."""
+    """Removes the files whose names end in `.tmp`, which interrupted replacements left, from the
+    folder. Returns their names.
+    """
     removed = [name for name in disk.names(folder) if name.endswith(TEMPORARY_SUFFIX)]
     for name in removed:
         with contextlib.suppress(NotFound):

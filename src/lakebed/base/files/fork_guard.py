@@ -1,4 +1,4 @@
-"""Releases locks and sockets and refuses open files in a forked child.
+"""In a forked child, releases locks and sockets, and refuses to use files opened by the parent.
 
 A forked child shares its parent's open files. If the child kept the descriptor of a lock, the store
 would stay locked after the parent died; if it used a file, there would be two writers. So a child
@@ -27,7 +27,9 @@ class Droppable(Protocol):
 
 
 class _Lineage:
-    """Counts the forks that led to this process, and lists what the next child must drop."""
+    """Counts the forks between the first process and this one, and lists the objects on which the
+    next forked child calls `drop`.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
@@ -47,21 +49,23 @@ os.register_at_fork(after_in_child=_lineage.start_child)
 
 
 def generation() -> int:
-    """Returns the number of forks that led to this process. A handle stores it when it is
-    opened.
+    """Returns the number of forks between the first process and this one. A handle stores the
+    number when it is opened.
     """
     return _lineage.generation
 
 
 def check(opened_in: int, path: str) -> None:
-    """Raises `Closed` if a handle was opened before a fork. `opened_in` is its `generation`."""
+    """Raises `Closed` if a handle was opened in a parent process. `opened_in` is the `generation`
+    that the handle stored.
+    """
     if opened_in != _lineage.generation:
         raise Closed(f"{path}: opened before a fork; open it again in this process")
 
 
 def hold(lock: Droppable) -> None:
-    """Registers an owner of descriptors, such as a lock: a forked child calls its `drop`. Keeps it
-    in memory until `release`.
+    """Registers an owner of descriptors, such as a lock: a forked child calls its `drop`. The owner
+    is kept in memory until `release`.
     """
     _lineage.held.add(lock)
 
@@ -71,8 +75,8 @@ def release(lock: Droppable) -> None:
 
 
 def watch(owner: Droppable) -> None:
-    """Like `hold`, for an owner that has no file left once it is garbage-collected.
+    """Registers an owner of descriptors like `hold`, but does not keep it in memory.
 
-    `owner` is not kept in memory, and need not be released.
+    For an owner that closes its descriptors when it is garbage-collected. It need not be released.
     """
     _lineage.watched.add(owner)

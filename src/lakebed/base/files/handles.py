@@ -1,8 +1,8 @@
-"""A cache of open segments for a reader: bounded, and the least recently used is closed first.
+"""A cache of open segments for a reader. If it is full, it evicts the least recently used segment.
 
-Invariant: at most `count_max` segments are kept. A segment that is in use when it is evicted is
-closed by its last user, so no read uses a closed file. Bytes that a read returned stay valid. The
-number of descriptors is limited for the whole process; see `descriptors`.
+Invariant: the cache keeps at most `count_max` segments. A segment that is in use when it is evicted
+is closed when its last user has finished, so no read uses a closed file. Bytes that a read returned
+stay valid. The number of descriptors is limited for the whole process; see `descriptors`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Handle(Generic[Reading]):
 
 
 class Lease(Generic[Reading]):
-    """An open segment that stays open until the lease ends."""
+    """Keeps a segment open until the end of the `with` block that uses the lease."""
 
     __slots__ = ("_give_back", "_handle")
 
@@ -76,8 +76,9 @@ class Handles(Generic[Info, Reading]):
         return len(self._kept)
 
     def lease(self, info: Info) -> Lease[Reading]:
-        """Returns a lease of the open segment, for a `with` block. Opens the segment if needed;
-        raises `NotFound` if its file no longer exists.
+        """Returns a lease of the segment, for a `with` block. Opens the segment if the cache does
+        not have it; raises `NotFound` if its file no longer exists, and `Closed` if the cache is
+        closed.
         """
         return Lease(self._take(info) or self._open(info), self._give_back)
 
@@ -113,7 +114,7 @@ class Handles(Generic[Info, Reading]):
         key = self._key_of(info)
         with self._mutex:
             # If another thread opened the same segment in between, its handle is kept, and this one
-            # is closed when its lease ends. The same applies if the reader was closed.
+            # is closed when its lease ends. This one is also closed then if the reader was closed.
             fresh.is_evicted = self._is_closed or key in self._kept
             fresh.lease_count = 1
             idle = []

@@ -1,7 +1,7 @@
 """A small file that publishes state to other processes and is overwritten in place.
 
-Updates are not synced, so after a power loss it may have an older state. Readers must treat it only
-as a hint, and must work without it if it is missing or damaged.
+Updates are not synced, so after a power loss the file may have an older state. Readers must treat
+the file only as a hint, and must work without it if it is missing or damaged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Published = TypeVar("Published")
 
 
 class Notice:
-    """The file as its writer uses it. The contents must fit in one sector, so that a power cut
-    leaves an older or a newer state, not a mix.
+    """Writes the file that publishes state to other processes. The contents must fit in one sector
+    of the disk, so that a power cut leaves an older or a newer state, not a mix.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -30,7 +30,9 @@ class Notice:
         self._file: File | None = None
 
     def start(self, data: bytes) -> None:
-        """Durably replaces the file of an earlier writer. `publish` then overwrites it in place."""
+        """Durably replaces the file of an earlier writer, or creates the file. Must be called
+        before `publish`, which overwrites the file in place.
+        """
         replace_atomically(self._disk, self._path, data)
         self._file = self._disk.open(self._path, writable=True)
 
@@ -64,8 +66,8 @@ class Notice:
 def read_notice(
     disk: Disk, path: str, *, size: int, decode: Callable[[Buffer], Published]
 ) -> Published | None:
-    """Returns the published state, or None if the file is missing or damaged. Raises
-    `UnknownVersion` if a newer program wrote it.
+    """Returns the published state as `decode` returns it, or None if the file is missing, damaged
+    or larger than `size`. Raises `UnknownVersion` if a newer program wrote the file.
     """
     try:
         return decode(read_file(disk, path, size_max=size))

@@ -22,12 +22,12 @@ PathLike = str | os.PathLike[str]
 
 
 class ReadableFile(Protocol):
-    """A file that is open for reading. Every read names its offset; there is no file position."""
+    """A file that is open for reading. Every read states its offset; there is no file position."""
 
     def size(self) -> int: ...
 
     def pread(self, offset: int, length: int) -> bytes:
-        """Returns `length` bytes at `offset`, or fewer at the end of the file."""
+        """Returns `length` bytes at `offset`, or fewer if the file ends before."""
 
     def close(self) -> None:
         """Closes the file without a sync. Idempotent."""
@@ -58,8 +58,8 @@ class File(ReadableFile, Protocol):
         """Makes all bytes written so far, and the length of the file, durable (`fdatasync`)."""
 
     def zero_fill(self, offset: int, length: int) -> None:
-        """Writes zeros, so that later writes to this range change no metadata. Not durable before
-        a sync.
+        """Writes `length` zeros at `offset`, so that later writes to this range change no metadata
+        of the file. Not durable before a sync.
         """
 
     def truncate(self, size: int) -> None:
@@ -69,8 +69,8 @@ class File(ReadableFile, Protocol):
         """Declares that the file will not be changed again. The simulated disk enforces this."""
 
     def descriptor(self) -> int | None:
-        """Returns the file descriptor, for example for `sendfile`, or None if there is none. It is
-        valid until `close`.
+        """Returns the file descriptor, for example for `sendfile`, or None if there is none. The
+        descriptor is valid until `close`.
         """
 
 
@@ -82,7 +82,7 @@ class Lock(Protocol):
 
 
 class ReadableDisk(Protocol):
-    """The operations of a `Disk` that readers need. The files may be remote."""
+    """The operations of a `Disk` that readers need. An implementation may have remote files."""
 
     def open(self, path: PathLike) -> ReadableFile: ...
 
@@ -98,7 +98,7 @@ class Disk(ReadableDisk, Protocol):
     def create(self, path: PathLike, *, size: int = 0) -> File:
         """Creates a file of `size` bytes, all zero, and opens it for reading and writing. Its
         permissions allow access only to the user that runs this process. Raises `AlreadyExists` if
-        the path exists.
+        the path exists. If it raises an error, it leaves no new file.
         """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
@@ -117,7 +117,7 @@ class Disk(ReadableDisk, Protocol):
         """Removes an empty folder."""
 
     def rename(self, source: PathLike, target: PathLike) -> None:
-        """Renames a file atomically, and replaces the target if it exists."""
+        """Renames a file atomically, and replaces `target` if that file exists."""
 
     def unlink(self, path: PathLike) -> None: ...
 

@@ -36,7 +36,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
 from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
-_FILE_MODE = 0o600  # readable by the owner only
+_FILE_MODE = 0o600  # only the owner may read and write
 _FOLDER_MODE = 0o700
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
@@ -52,8 +52,8 @@ class ZeroFill(Protocol):
 
 
 class Writers(NamedTuple):
-    """The two functions that write. Each returns when all bytes are written or a write has failed;
-    the outcome has the errno.
+    """The two functions that write. Each returns when all bytes are written, and synced if
+    requested, or when a call has failed; the outcome then has the errno.
     """
 
     write_and_sync: WriteAndSync
@@ -82,9 +82,9 @@ def _sync_file_system(fd: int) -> None:
 class RealFile:
     """An open file of the operating system.
 
-    While the file is idle, its descriptor may be closed (parked); the next use opens it again.
-    Parking first syncs unsynced bytes, because the kernel reports a failed write-back only to
-    descriptors that are open at the time. `close` does not sync.
+    While the file is idle, it may be parked: its descriptor is closed, and the next use opens the
+    file again. Parking first syncs unsynced bytes, because the kernel reports a failed write-back
+    only to descriptors that are open at the time. `close` does not sync.
     """
 
     __slots__ = (
@@ -106,7 +106,9 @@ class RealFile:
     )
 
     def __init__(self, fd: int, path: str, writers: Writers, *, flags: int = os.O_RDONLY) -> None:
-        """Takes over `fd`, which `DESCRIPTORS.open` returned. `flags` are used to open it again."""
+        """Takes over `fd`, which `DESCRIPTORS.open` returned. `flags` are used to open the file
+        again after it was parked.
+        """
         self._fd = fd
         self._path = path
         self._writers = writers
@@ -267,7 +269,8 @@ class RealFile:
             self._use_count -= 1
 
     def _opened_again(self) -> int:
-        """Opens the file again after it was parked, and checks that it is the same file.
+        """Opens the file again after it was parked. Raises an error if the path has no file or
+        another file.
 
         The caller must hold the lock.
         """
@@ -344,6 +347,8 @@ class RealDisk:
             try:
                 file.truncate(size)
             except BaseException:
+                with contextlib.suppress(LakebedError):
+                    self.unlink(path)
                 file.close()
                 raise
         return file

@@ -1,5 +1,5 @@
-"""Reads files that may have bad sectors: returns all readable bytes, and lists unreadable
-ranges.
+"""Reads files that may have bad sectors: returns the readable bytes, with zeros in place of the
+others, and lists the unreadable ranges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE_BYTES = 4 * KIB  # the unit that becomes unreadable with a bad sector
 
 
 class Unreadable(NamedTuple):
-    """The bytes `[start, end)` of a file, which the device could not read, and the error."""
+    """The bytes `[start, end)` of a file, which could not be read, and the error of the read."""
 
     start: int
     end: int
@@ -67,8 +67,8 @@ class SalvagedBytes:
 
 
 def read_around(file: ReadableFile, size: int) -> Salvaged:
-    """Reads the first `size` bytes of the file, or all if it is shorter, with zeros in place of
-    pages that cannot be read.
+    """Reads the first `size` bytes of the file, or the whole file if it is shorter, with zeros in
+    place of pages that cannot be read.
     """
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
@@ -84,7 +84,9 @@ def read_around(file: ReadableFile, size: int) -> Salvaged:
 
 
 def _read_pages(file: ReadableFile, start: int, end: int) -> tuple[bytes, list[Unreadable]]:
-    """Reads page by page. Returns the bytes, with zeros for unreadable pages, and those pages."""
+    """Reads the bytes `[start, end)` page by page. Returns them, with zeros in place of unreadable
+    pages, and a list of these pages.
+    """
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for page in range(start, end, PAGE_BYTES):

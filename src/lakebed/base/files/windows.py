@@ -1,7 +1,7 @@
 """The bytes of a segment file, read window by window.
 
-Files are read, never memory-mapped: with a memory map, a bad sector or a truncated file would send
-a signal that ends the process, while here only one read fails.
+Files are read, never memory-mapped: with a memory map, a bad sector or a truncated file would cause
+a signal that ends the process. If a read fails, only that read raises an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class ByteSource(Protocol):
     def size(self) -> int: ...
 
     def window(self, start: int, end: int) -> Window:
-        """Returns a window that contains `[start, end)`, or less if the file ends before `end`."""
+        """Returns a window that contains the bytes `[start, end)`, or only those up to the end of
+        the file if it ends before `end`.
+        """
 
     def close(self) -> None: ...
 
@@ -49,7 +51,9 @@ class FileBytes:
 
 
 def open_source(file: File, *, is_sealed: bool) -> FileBytes:
-    """Returns a `ByteSource` for an open file. Closing it closes the file."""
+    """Returns a `ByteSource` for an open file. Closing the source closes the file. `is_sealed`
+    means that the file will not be changed again.
+    """
     if is_sealed:
         file.declare_sealed()
     return FileBytes(file)

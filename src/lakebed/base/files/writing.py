@@ -1,8 +1,8 @@
 """The loop that writes bytes to a file at an offset and then syncs once.
 
 The loop decides what to write and what to retry, and calls functions that are passed in. The
-compiled kernel has the same loop in C. So the real disk, the simulated disk and the kernel follow
-the same rules:
+compiled kernels have the same loop in C. So the simulated disk and the real disk, with or without
+the compiled kernels, follow the same rules:
 
 - a call writes at most `WRITE_BYTES_MAX`; a short write continues where it stopped;
 - chunks under `GATHER_BYTES` are joined, so that many small ones take one call; larger chunks, and
@@ -34,17 +34,17 @@ AGAIN_COUNT_MAX = 1000
 FILE_OFFSET_MAX = (1 << 63) - 1
 
 WriteOnce = Callable[[int, memoryview], int]
-"""Writes some bytes of the view at the offset and returns how many; raises `OSError`."""
+"""Writes some bytes of the view at the offset and returns how many; raises `OSError` on failure."""
 
 SyncOnce = Callable[[], None]
-"""Makes the written bytes durable; raises `OSError`."""
+"""Makes the written bytes durable; raises `OSError` on failure."""
 
 _ZEROS = bytes(WRITE_BYTES_MAX)
 
 
 class WriteOutcome(NamedTuple):
-    """The outcome of a write and its sync. An errno of 0 means success, or that it was not
-    tried.
+    """The outcome of a write and its sync. An errno of 0 means that the write or sync succeeded or
+    was not tried.
     """
 
     written: int
@@ -82,8 +82,8 @@ def zero_all(write_once: WriteOnce, offset: int, length: int) -> WriteOutcome:
 
 
 def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
-    """Returns a flat view of the bytes of each value. Raises `InputError` for the first value that
-    is not bytes-like. `what` names a value in errors.
+    """Returns a flat view of the bytes of each value. Raises `InputError` if a value is not
+    bytes-like or not contiguous. `what` is the word for a value in errors.
     """
     try:
         items = tuple(values)
@@ -93,8 +93,8 @@ def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
 
 
 def byte_view(value: ReadableBuffer, what: str) -> memoryview:
-    """Returns a flat view of the bytes of `value`, or raises `InputError` if it has no contiguous
-    bytes.
+    """Returns a flat view of the bytes of `value`. Raises `InputError` if `value` is not bytes-like
+    or not contiguous. `what` is the name of `value` in errors.
     """
     try:
         view = memoryview(value)
@@ -118,7 +118,7 @@ def check_range(offset: int, length: int) -> None:
 
 
 def _pieces(views: list[memoryview]) -> Iterator[memoryview]:
-    """Yields the bytes for each write call: several small chunks joined, or a slice of a large
+    """Yields pieces to write with one call each: several small chunks joined, or a part of a large
     chunk.
     """
     scratch = bytearray(min(sum(map(len, views)), WRITE_BYTES_MAX))
@@ -153,8 +153,8 @@ def _write_pieces(write_once: WriteOnce, offset: int, pieces: Iterable[memoryvie
 
 
 def _write(write_once: WriteOnce, offset: int, piece: memoryview) -> tuple[int, int]:
-    """Calls `write_once` until it succeeds or fails for good. Returns the byte count and the errno;
-    one of them is 0.
+    """Calls `write_once` until it succeeds or fails with an error that is not retried. Returns the
+    number of bytes written and the errno; one of them is 0.
     """
     again_count = 0
     while True:

@@ -1,7 +1,7 @@
 """Retries of background work: keeps the last error, logs it, and computes the next delay.
 
-An error that repeats is logged once; a different error is logged again, and `Busy` never is. The
-delay doubles with every failure up to a maximum, and is reset by a success.
+An error that repeats is logged only once. `Busy` is never logged. The delay doubles with every
+failure up to a maximum, and a success resets it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 class FailureBackoff:
-    """The failure state of one piece of background work. Only the thread of that work may change
-    it; any thread may read `error`.
+    """The last error of one piece of background work, and the delay until its next attempt. Only
+    the thread of that work may call the methods; any thread may read `error`.
     """
 
     def __init__(self, *, task: str, of: object) -> None:

@@ -1,4 +1,6 @@
-"""A registry that opens objects by key. Each is opened once, by the first thread that needs it."""
+"""A registry that opens objects by key. Each object is opened once, by the first thread that needs
+it, or in the background.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class _Entry(Generic[Thing]):
 
 
 class OpenRegistry(Generic[Key, Thing]):
-    """The open objects by key. Thread-safe.
+    """Opens objects when they are first needed, and keeps them by key. Thread-safe.
 
     `open_one` opens the object of a key. It is called without a lock, because it may take long.
     """
@@ -49,7 +51,8 @@ class OpenRegistry(Generic[Key, Thing]):
 
     def get(self, key: Key) -> Thing:
         """Returns the object with that key. Opens it if necessary, or waits for the thread that is
-        opening it. If opening fails, raises its error, and the next call tries again.
+        opening it. If opening fails, raises the error, and the next call tries again. Raises
+        `Closed` if the registry is closed.
         """
         with self._mutex:
             if self._is_closed:
@@ -72,7 +75,7 @@ class OpenRegistry(Generic[Key, Thing]):
 
     def get_all(self, keys: Iterable[Key]) -> list[Thing]:
         """Returns the objects with those keys, in order. Opens up to `AT_ONCE` of them at the same
-        time. If some cannot be opened, raises the error of the first such key after all were tried.
+        time. If some cannot be opened, tries all, and then raises the error of the first such key.
         """
         all_keys = list(keys)
         opened = self.opened()
@@ -92,10 +95,11 @@ class OpenRegistry(Generic[Key, Thing]):
         return [self.get(key) for key in all_keys]
 
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
-        """Waits until `get` can be called for one of the keys without waiting for another thread.
+        """Waits until `get` can be called for one of the keys without waiting for another thread,
+        and returns that key. Returns None on time-out.
 
-        Returns the first key whose object is open, otherwise the first key whose object no thread
-        is opening or has scheduled, so that the caller can open it. Returns None on time-out.
+        The result is the first key whose object is open. If none is open, it is the first key whose
+        object is not being opened or scheduled to be opened, so that the caller can open it.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
@@ -141,8 +145,8 @@ class OpenRegistry(Generic[Key, Thing]):
         return {key: entry.thing for key, entry in entries.items() if entry.thing is not None}
 
     def forget(self, key: Key, thing: Thing) -> None:
-        """Removes `thing`, so that the next `get` opens the key again. Does nothing if the key has
-        another object.
+        """Removes `thing`, the object of `key`, so that the next `get` opens the key again. Does
+        nothing if the key has another object, or none.
         """
         with self._mutex:
             entry = self._entries.get(key)
@@ -150,8 +154,8 @@ class OpenRegistry(Generic[Key, Thing]):
                 del self._entries[key]
 
     def close(self) -> list[Thing]:
-        """Closes the registry. Waits for objects that are being opened, and returns all open
-        objects, which the caller must close.
+        """Closes the registry, so that it opens no more objects. Waits for objects that are being
+        opened, and returns all open objects, which the caller must close.
         """
         with self._mutex:
             self._is_closed = True
@@ -164,8 +168,8 @@ class OpenRegistry(Generic[Key, Thing]):
     def _opening(
         self, keys: Iterable[Key], *, on_failure: Callable[[Key, Exception], None]
     ) -> Callable[[], None]:
-        """Returns a function that opens the objects. Threads that call it at the same time share
-        the work.
+        """Returns a function that opens the objects with those keys. If several threads call the
+        function at the same time, they share the work.
         """
         left = deque(keys)  # `popleft` is atomic
 
@@ -185,7 +189,7 @@ class OpenRegistry(Generic[Key, Thing]):
         return work
 
     def _unschedule(self, keys: Iterable[Key]) -> None:
-        """Records that no background thread will open the keys any more, and wakes the callers of
+        """Records that the keys are no longer scheduled to be opened, and wakes the callers of
         `first_open`.
         """
         with self._mutex:

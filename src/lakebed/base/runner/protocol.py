@@ -1,7 +1,8 @@
 """The interface between an engine and the runner that provides its threads, locks and events.
 
 An engine starts no threads and creates no locks itself: it passes `step` functions to a runner, and
-takes its locks and events from it. So the simulated runner can replay a whole run from a seed.
+gets its locks and events from the runner. So the simulated runner can replay a whole run from a
+seed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ after `Task.wake`.
 
 
 class Mutex(AbstractContextManager[object, None], Protocol):
-    """A lock that is not re-entrant. Hold it only briefly: a waiting thread cannot time out."""
+    """A lock that is not re-entrant. Hold it only briefly: waiting for it has no time-out."""
 
     def acquire(self) -> object: ...
 
@@ -43,8 +44,8 @@ class Task(Protocol):
     """A step function that a runner calls repeatedly."""
 
     def wake(self) -> None:
-        """Makes the runner call the step soon; if it is running now, once more after that. Fast;
-        never waits.
+        """Makes the runner call the step soon. If the step is running now, the runner calls it once
+        more after that. Fast; never waits.
         """
 
     def stop(self) -> None:
@@ -75,12 +76,12 @@ class Runner(Protocol):
         """
 
     def compute(self, work: Callable[[], object]) -> Computation:
-        """Starts `work`. A runner with real threads runs it on another thread while the caller
-        continues. `work` may compute or do I/O, but must not wait for another computation.
+        """Calls `work` once. A runner with real threads calls it on another thread, while the
+        caller continues. `work` may compute or do I/O, but must not wait for another computation.
         """
 
     def sleep_ns(self, duration_ns: int) -> None:
-        """Waits for that time, or until the runner is closed."""
+        """Waits for `duration_ns`, or until the runner is closed."""
 
     def close(self) -> None:
         """Stops all tasks, and waits until they and all computations have ended. Raises the error

@@ -1,8 +1,8 @@
 """A task that runs the steps of many objects, but only of those that have work.
 
-If the step of an object raises, the other objects are not affected: the error is logged once (see
-`failure_backoff`) and kept until a later step of the same object succeeds, and the step is retried
-with growing delays.
+If the step of an object raises an error, the other objects are not affected. The error is logged
+once (see `failure_backoff`) and kept until a later step of the same object succeeds. The step is
+retried with growing delays.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class StepDriver(Generic[Thing]):
         self._task = runner.spawn(name, self._step)
 
     def add(self, thing: Thing) -> None:
-        """Schedules the step of the object to run soon. Adds the object if it is new."""
+        """Makes the step run for the object soon. Adds the object if it is new."""
         with self._mutex:
             self._due_ns[thing] = 0
         self._task.wake()
 
     def remove(self, thing: Thing) -> None:
-        """Removes the object. Its step does not run after this method returns. The step itself
-        must not call this method.
+        """Removes the object. The step does not run for it after this method returns, unless it is
+        added again. A step must not remove its own object.
         """
         while True:
             with self._mutex:
@@ -55,7 +55,7 @@ class StepDriver(Generic[Thing]):
             ended.wait()
 
     def failures(self) -> dict[Thing, Exception]:
-        """Returns the objects whose last step raised, and the errors."""
+        """Returns the objects whose last step raised an error, with the errors."""
         with self._mutex:
             errors = [(thing, failing.error) for thing, failing in self._failing.items()]
         return {thing: error for thing, error in errors if error is not None}

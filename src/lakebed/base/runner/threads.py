@@ -24,14 +24,15 @@ _SLICE_S = 0.25
 
 
 def _computing_count() -> int:
-    """Returns the number of threads for `compute`: several per core, because some wait for the
-    disk.
+    """Returns the number of threads for `compute`: more than one per core, because some threads
+    wait for the disk.
     """
     return 4 + 2 * (os.cpu_count() or 1)
 
 
 class OnceEvent:
-    """An event that is set once. A `threading.Event` takes five times as long to create and set.
+    """An event that is set once and stays set. Creating and setting a `threading.Event` takes five
+    times as long.
 
     It needs no lock, because appending to a list and popping from it are atomic: a waiter checks
     the flag again after adding itself to the list, and `set` empties the list after setting the
@@ -117,7 +118,7 @@ class ThreadTask:
 
 
 class ThreadRunner:
-    """The runner of a real process. It uses the threads and locks of `threading`."""
+    """The runner of a real process, with one thread per task."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

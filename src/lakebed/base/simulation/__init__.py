@@ -6,7 +6,7 @@
 - `world`: a machine with all of these, and its restart after a crash;
 - `sweep`: runs a scenario with a crash at every I/O step in turn.
 
-The error of a failed sweep has its case, such as `LAKEBED_CASE=7:31:power:2`. If that environment
-variable is set, only this case runs. The scheduler needs the extra `lakebed[simulation]`
-(greenlet).
+The error of a failed sweep states the case that failed, such as `LAKEBED_CASE=7:31:power:2`. If the
+environment variable `LAKEBED_CASE` is set, a sweep runs only that case. The scheduler needs the
+extra `lakebed[simulation]` (greenlet).
 """

@@ -3,12 +3,13 @@
     databases = SimulatedDatabases(world.disk)
     connection = databases.connect("/store/meta.db")
 
-Every byte of the database, its WAL and its rollback journal is on the simulated disk. Only the
-state that ends with a process is real: locks and shared memory, for which SQLite uses empty scratch
-files in a real folder. There is one such folder for each life of the disk, which is the time
-between two crashes.
+Every byte of the database, its WAL and its rollback journal is on the simulated disk. State that
+ends with the process is real: temporary tables, and locks and shared memory, for which SQLite uses
+scratch files in a real folder. There is one such folder for each life of the disk, which is the
+time between two crashes.
 
-- Every write, truncation, sync and delete by SQLite is a step of the disk, where it can crash.
+- Every write, truncation, sync and delete by SQLite is a step of the disk, at which the disk can
+  crash.
 - Folders are synced when SQLite on Linux syncs them: at the first sync of a new journal or WAL (a
   failure of this sync is ignored, as in SQLite), and after deletes for which SQLite requests it.
   After a failed sync the file still accepts writes, as a file descriptor does.
@@ -63,7 +64,8 @@ _numbers = itertools.count(1)  # SQLite registers file systems by name, process-
 class SimulatedDatabases:
     """Opens the databases on one simulated disk, before and after crashes.
 
-    Use only one object per disk: connections of different ones do not see each other's locks.
+    Use only one such object per disk: connections of different objects do not see each other's
+    locks.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:
@@ -101,7 +103,7 @@ class SimulatedDatabases:
 
 
 class Connection(apsw.Connection):
-    """A connection that can be used until the simulated disk crashes."""
+    """A connection to a database. It can be used until the simulated disk crashes."""
 
     def __init__(self, files: _Files, path: str) -> None:
         self.files = files
@@ -133,7 +135,9 @@ class Connection(apsw.Connection):
             return super().__exit__(*error)
 
     def close(self, force: bool = False) -> None:
-        """Closes the connection. Failed file operations are ignored, as they are in SQLite."""
+        """Closes the connection. Failed file operations are ignored, as they are in SQLite. Raises
+        `SimulatedCrash` if the disk has crashed.
+        """
         if self.files.is_over:
             super().close(force)
             self.files.check("a connection")
@@ -142,7 +146,9 @@ class Connection(apsw.Connection):
 
 
 class Cursor(apsw.Cursor):
-    """Executes statements; other simulated threads may run before each. Used by connections too."""
+    """Executes statements; before each, other simulated threads may run. Connections use it to
+    execute statements too.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         assert isinstance(connection, Connection)
@@ -200,8 +206,8 @@ class _Files(apsw.VFS):
             raise SimulatedCrash(f"{what} that was opened before the crash was used after it")
 
     def close_connections(self) -> None:
-        """Closes the connections from before a crash. If they were closed at interpreter exit, they
-        would call Python code that no longer exists.
+        """Closes the connections if the disk has crashed since they were opened. If they were
+        closed at interpreter exit, they would call Python code that no longer exists.
         """
         if self.is_over:
             for connection in list(self.connections):
@@ -231,8 +237,8 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def operation(self, code: int) -> Iterator[None]:
-        """Wraps a disk operation that SQLite requests. If it fails, SQLite gets the error
-        `code`.
+        """Wraps a disk operation that SQLite requests. If it fails, SQLite gets the error `code`,
+        or FULL if the disk is full.
         """
         try:
             with self.disk.undisturbed():
@@ -289,7 +295,9 @@ class _Files(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    """An open file: its bytes are on the simulated disk, its locks are on a real scratch file."""
+    """An open file of SQLite: its bytes are on the simulated disk, its locks on a real scratch
+    file.
+    """
 
     def __init__(self, files: _Files, file: SimulatedFile, flags: list[int]) -> None:
         self._files = files

@@ -7,7 +7,7 @@
   device.
 - Writes can stop short, fail, or find the disk full; syncs, renames and closes can fail (`faults`).
 - A crash can be planned for any step. The operation of that step is not executed, except that a
-  write may be executed in part.
+  random part of a write may be executed.
 
 After a crash, reading or writing through a handle that was opened before it raises `SimulatedCrash`
 again, so that code that is being unwound cannot change what survived.
@@ -81,8 +81,9 @@ class SimulatedDisk:
         """Restarts the disk after a crash, without locks and planned faults.
 
         After a power loss, `survivors` decides what is kept: 0 keeps only synced data, 1 keeps
-        everything. Any other number makes a random choice: for bytes by sector; for folder entries
-        one by one or, if the number is even, a prefix in the order of the changes.
+        everything. With any other number, a random choice of the unsynced sectors is kept, and of
+        the unsynced changes of folders: if the number is even, all up to a random one; if it is
+        odd, any of them.
         """
         self._life += 1
         self.open_paths.clear()
@@ -160,6 +161,8 @@ class SimulatedDisk:
         self.begin("create", path)
         if name in folder.cached:
             raise simulated_error(errno.EEXIST, "create", path)
+        if size < 0:
+            raise simulated_error(errno.EINVAL, "truncate", path)
         node = Node()
         if size:
             node.truncate(size)
@@ -280,8 +283,8 @@ class SimulatedDisk:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Prevents switches to other threads during the operations inside. They still count as
-        steps.
+        """Prevents switches to other threads during the disk operations in the `with` block. The
+        operations still count as steps.
         """
         before, self._undisturbed = self._undisturbed, True
         try:
@@ -294,8 +297,8 @@ class SimulatedDisk:
         return sum(len(node.blocks) for node in nodes) * BLOCK_BYTES
 
     def look(self, operation: str, path: PathLike) -> None:
-        """Starts an operation that changes nothing. Other threads may run first, and a planned
-        fault makes it fail.
+        """Starts an operation that changes nothing. Other threads may run first. Raises an error if
+        a fault is planned for the operation.
         """
         self._pause(operation, path)
         self._fail_if_due(operation, path)
@@ -303,8 +306,8 @@ class SimulatedDisk:
     def step(
         self, operation: str, path: PathLike, *, before_crash: Callable[[], None] | None = None
     ) -> None:
-        """Starts an operation that changes or syncs something: counts and traces it, or crashes if
-        a crash is planned for this step.
+        """Starts an operation that changes or syncs something: counts and traces it. If a crash is
+        planned for this step, calls `before_crash` and crashes instead.
         """
         self._pause(operation, path)
         if self.steps == self.faults.crash_at_step:
@@ -319,7 +322,7 @@ class SimulatedDisk:
             self.faults.crash_after = None
 
     def begin(self, operation: str, path: PathLike) -> None:
-        """Starts a step, and raises an error if a fault is planned for the operation."""
+        """Calls `step`, and then raises an error if a fault is planned for the operation."""
         self.step(operation, path)
         self._fail_if_due(operation, path)
 
@@ -399,7 +402,9 @@ def _parts_of(path: str) -> tuple[str, ...]:
 
 
 def _until_first_loss(keep: Keep) -> Keep:
-    """Returns a choice that keeps a prefix: after the first lost entry, all later ones are lost."""
+    """Returns a `Keep` that chooses like `keep` until it loses an entry, and then loses all later
+    entries.
+    """
     lost = False
 
     def prefix(versions: int) -> int:

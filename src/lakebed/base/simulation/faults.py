@@ -1,8 +1,8 @@
 """The faults planned for a simulated disk.
 
 Operations are counted in two ways. Every operation that changes or syncs something is a *step*; a
-crash is planned for a step. Each kind of operation also has its own count, so that, for example,
-the second fsync can fail.
+crash is planned for a step by its number. Operations are also counted by kind, so that, for
+example, the second fsync can be planned to fail.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Faults:
     """The planned faults of a disk; none by default."""
 
     crash_at_step: int | None = None
-    # Plans a crash when an operation of that name runs: that many steps after it.
+    # (operation, n): after the next step with that operation, n more steps run, then a crash.
     crash_after: tuple[str, int] | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
-    read_only: bool = False  # like a file system after an error: all changes fail
+    read_only: bool = False  # like a file system after an error: all changes fail with EROFS
     lasting: dict[str, int] = field(
         default_factory=dict
     )  # operation → errno with which it always fails
@@ -54,15 +54,15 @@ class Faults:
         code: int = errno.EIO,
         after: AfterFailedSync = AfterFailedSync.KEPT,
     ) -> None:
-        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`.
+        """Makes the nth operation of that kind from now (1 is the next) fail with the errno `code`.
 
-        If the operation is a sync, `after` decides what the file contains for later reads.
+        If the operation is a sync, `after` decides what later reads of the file return.
         """
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
     @property
     def is_any(self) -> bool:
-        """Whether an operation may fail from now on. Crashes do not count."""
+        """Whether the planned faults make an operation fail from now on. Crashes do not count."""
         planned = any(nth > self._counts[operation] for operation, nth in self._planned)
         return planned or self.read_only or bool(self.lasting or self.unreadable)
 
@@ -71,7 +71,7 @@ class Faults:
         self._planned.clear()
 
     def due(self, operation: str, path: str = "") -> Fault | None:
-        """Counts an operation, and returns the fault that is planned for it, or None."""
+        """Counts an operation. Returns the fault with which it must fail, or None."""
         self._counts[operation] += 1
         fault = self._due(operation, path)
         if fault is not None:

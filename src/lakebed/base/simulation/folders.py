@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 class Tree:
-    """All folders of a disk, and the changes of them that are not durable yet."""
+    """All folders of a disk, and their changes that are not durable yet."""
 
     def __init__(self) -> None:
         self.root = Folder()
@@ -62,8 +62,8 @@ class Tree:
         self._pending = later
 
     def lose_power(self, keep_unit: Keep, keep_bytes: Keep) -> None:
-        """Simulates a power loss. Durable changes and bytes are kept; of the others, `keep_unit`
-        and `keep_bytes` choose what is kept.
+        """Simulates a power loss. Durable changes and bytes are kept. `keep_unit` chooses which
+        other changes of folders are kept, and `keep_bytes` which other bytes of files.
         """
         for unit in self._pending:
             if keep_unit(2):
@@ -79,7 +79,7 @@ class Tree:
     def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
         """Returns the folder `below`, by default the root, and all files and folders below it.
 
-        With `durable`, returns what is on the device, without changes that are not durable yet.
+        With `durable`, ignores changes of folders that are not durable yet.
         """
         found: list[Entry] = []
         todo: list[Entry] = [below or self.root]
@@ -140,8 +140,8 @@ def _put(entries: dict[str, Entry], change: Change) -> None:
 
 
 def _forget(units: list[list[Change]], newer: Change) -> None:
-    """Drops pending changes of the same name as `newer`, which is durable, so that they cannot undo
-    it.
+    """Drops pending changes of the same folder entry as `newer`, which is durable, so that they
+    cannot undo it.
     """
     for unit in units:
         unit[:] = [

@@ -1,8 +1,8 @@
 """A simulated file: its contents in the page cache and on the device.
 
-Between two syncs, every 512-byte sector that is written has several versions: the one on the device
-and one for each write. A power loss keeps one of them for each sector, and one of the lengths that
-the file has had since the last sync. Bytes that were never written read as zero.
+Between two syncs, every 512-byte sector that is written has several versions: the version on the
+device, and one for each write. A power loss keeps one of these versions of each sector, and one of
+the lengths that the file has had since the last sync. Bytes that were never written read as zero.
 """
 
 from __future__ import annotations
@@ -66,18 +66,20 @@ class Node:
         self.sealed = False
 
     def flip_bit(self, offset: int, bit: int) -> None:
-        """Flips a bit in the page cache and on the device, so that no sync repairs it.
+        """Flips a bit in the page cache and on the device, to simulate damage.
 
-        If the sector has unsynced writes, however, its next sync repairs the device.
+        If the sector has unsynced writes, the next sync writes it to the device as it was after
+        the last of them, without the damage. Otherwise both copies stay damaged.
         """
         for content in (self.cached, self.device):
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Overwrites bytes in the page cache and on the device, so that no sync repairs them.
+        """Overwrites bytes in the page cache and on the device, to simulate damage.
 
-        If a sector has unsynced writes, however, its next sync repairs the device.
+        The next sync writes sectors that have unsynced writes to the device as they were after the
+        last of them, without the damage. Other sectors stay damaged in both places.
         """
         for content in (self.cached, self.device):
             content[offset : offset + len(data)] = data[: max(0, len(content) - offset)]
@@ -114,7 +116,7 @@ class Node:
             self._versions.setdefault(sector, []).append(content)
 
     def _write_back(self, keep: Keep) -> None:
-        """Copies the chosen versions to the device, then drops all versions.
+        """Copies the versions that `keep` chooses to the device, then drops all versions.
 
         Only versions since the last sync are copied: a page that an earlier, failed sync marked as
         clean is not written again.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SealedFileChanged(AssertionError):
     """A file was changed or truncated after it was declared sealed.
 
-    Writing the same bytes again is allowed, because recovery does so if it is not known that they
+    Writing the same bytes again is allowed: recovery does so if it does not know whether the bytes
     are durable.
     """
 
@@ -78,6 +78,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
     def truncate(self, size: int) -> None:
         self._check_writable()
         self._disk.begin("truncate", self._path)
+        if size < 0:
+            raise simulated_error(errno.EINVAL, "truncate", self._path)
         self._node.truncate(size)
 
     def empty(self) -> None:
@@ -89,7 +91,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._node.sync()
 
     def reopened(self) -> SimulatedFile:
-        """Returns a new handle of the same file, which accepts writes even if this one failed."""
+        """Returns a new handle of the same file in place of this one. The new handle accepts writes
+        even if a sync of this one failed.
+        """
         self._check("open")
         self._disk.open_paths[self._path] -= 1  # it replaces this handle
         return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
@@ -125,8 +129,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
             raise simulated_error(outcome.write_errno, "write", self._path)
 
     def _write_once(self, offset: int, data: memoryview) -> int:
-        """Simulates one write(2). It may stop short, and if a crash or error is due, only a random
-        part is written.
+        """Simulates one write(2) and returns the number of bytes written, which may be fewer than
+        `data` has. If a crash or an error other than EROFS is due, writes a random part first.
         """
         disk = self._disk
         part = data[: disk.random.randrange(len(data) + 1)]
@@ -156,7 +160,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         raise OSError(fault.code, os.strerror(fault.code))
 
     def _room(self, offset: int, length: int) -> int:
-        """Returns how many of the bytes fit on the disk. Only new blocks of the file use space."""
+        """Returns how many of `length` bytes at `offset` fit on the disk. Only blocks that the file
+        does not have yet use space.
+        """
         if self._disk.capacity_bytes >= UNBOUNDED_BYTES:
             return length
         free = self._disk.capacity_bytes - self._disk.used_bytes()
@@ -184,7 +190,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         if not self._writable:
             raise simulated_error(errno.EBADF, "write", self._path)
         if self._node.sealed and is_changed:
-            raise SealedFileChanged(self._path)
+            raise SealedFileChanged(f"{self._path}: changed after it was declared sealed")
 
 
 def _blocks(offset: int, length: int) -> range:

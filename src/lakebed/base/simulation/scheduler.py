@@ -1,8 +1,8 @@
 """The deterministic runner: threads are greenlets, and a seed decides their order.
 
 One greenlet runs at a time. The scheduler can switch to another only where the order of threads
-matters: at locks, events, sleeps and disk operations. There it draws which greenlet continues. Time
-passes only when all greenlets wait: then it jumps to the next deadline.
+matters, such as at locks, events, sleeps and disk operations. There it draws at random which
+greenlet continues. Time passes only when all greenlets wait: then it jumps to the next deadline.
 
 The code that drives a simulation, such as a test, is not scheduled itself: when it waits for an
 event or a lock, the greenlets run until it no longer has to wait.
@@ -37,7 +37,7 @@ _alive: WeakSet[Scheduler] = WeakSet()
 
 @contextmanager
 def killing_all() -> Iterator[None]:
-    """Kills every scheduler that was created in the `with` block when the block ends.
+    """When the `with` block ends, kills every scheduler that was created in it.
 
     A suspended greenlet whose variables refer to it is never garbage-collected, and keeps a whole
     simulated machine in memory.
@@ -52,7 +52,9 @@ def killing_all() -> Iterator[None]:
 
 
 class SimulatedCrash(BaseException):
-    """The machine or the process has crashed. Not an `Exception`, so that no code handles it."""
+    """The simulated machine or process has crashed. Not an `Exception`, so that code that handles
+    any `Exception` does not continue after it.
+    """
 
 
 class Deadlock(AssertionError):
@@ -60,7 +62,7 @@ class Deadlock(AssertionError):
 
 
 class Livelock(AssertionError):
-    """Threads were switched more than `switches_per_s_max` times within a simulated second."""
+    """Threads were resumed more than `switches_per_s_max` times within a simulated second."""
 
 
 class _Strand:
@@ -186,7 +188,7 @@ class SimulatedMutex:
 
 
 class Scheduler:
-    """A `Runner` that chooses the order of threads with `random`."""
+    """A `Runner` that draws the order of threads from `random`."""
 
     def __init__(self, random: Random, clock: SimulatedClock) -> None:
         self.hub = getcurrent()
@@ -283,8 +285,8 @@ class Scheduler:
         self._ready.append(strand)
 
     def pause(self, *labels: str) -> None:
-        """Lets other threads run first. Does nothing if the code that drives the simulation calls
-        it.
+        """Lets other threads run before the calling thread continues. Does nothing if the code that
+        drives the simulation calls it. Raises `SimulatedCrash` after a crash.
         """
         if self.crash is not None:
             self._check_alive()
@@ -301,8 +303,8 @@ class Scheduler:
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
     ) -> bool:
-        """Waits until `condition` returns True. Returns False on time-out. `name` appears in errors
-        as what is waited for.
+        """Waits until `condition` returns True, and then returns True. Returns False on time-out.
+        `name` describes in errors what the thread waits for.
         """
         self._check_alive()
         deadline = None if timeout_ns is None else self._clock.monotonic_ns() + max(timeout_ns, 0)
@@ -320,7 +322,7 @@ class Scheduler:
         return True
 
     def halt(self, crash: SimulatedCrash) -> None:
-        """Records a crash: threads that run are unwound, and no other thread runs again."""
+        """Records a crash. The running thread is unwound, and all other threads end."""
         self.crash = crash
 
     def kill_all(self) -> None:
@@ -358,8 +360,8 @@ class Scheduler:
         return True
 
     def _promote(self) -> bool:
-        """Moves threads that no longer have to wait to the ready list. Returns whether the list has
-        any.
+        """Moves threads that no longer have to wait to the ready list. Returns whether any thread
+        is ready.
         """
         for strand in [strand for strand, condition in self._waiting.items() if condition()]:
             self._make_ready(strand)

@@ -8,9 +8,9 @@
 
 For each seed the scenario runs once without a crash, to count its steps. Then, for each step, it
 runs once with a killed process at that step, and once with a power cut for each number in
-`survivors`, which chooses what survives. If that makes more than `cases_max` cases, a random sample
-runs. A failure is reported as a case, `seed:step:crash:survivors`; to run only that case, set the
-environment variable `LAKEBED_CASE` to it.
+`survivors`, which chooses what survives. If there are more than `cases_max` cases, only a random
+sample of them runs. A failure is reported with its case, `seed:step:crash:survivors`; to run only
+that case, set the environment variable `LAKEBED_CASE` to it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
 
 class CaseFailed(AssertionError):
-    """A case failed; `__cause__` is the error of the scenario."""
+    """A case of a sweep failed; `__cause__` is the error that the scenario raised."""
 
 
 def sweep(
@@ -70,8 +70,8 @@ def sweep(
     survivors: Iterable[int] = range(4),
     cases_max: int = 4000,
 ) -> int:
-    """Runs all cases, a sample of them, or only the case in `LAKEBED_CASE`, and returns how many it
-    ran. Raises `CaseFailed` for the first that fails.
+    """Runs the cases: all, a sample of `cases_max`, or only the case in `LAKEBED_CASE`. Returns how
+    many it ran. Raises `CaseFailed` at the first that fails.
     """
     case_text = os.environ.get(CASE_VARIABLE)
     if case_text:

@@ -19,7 +19,7 @@ class Check(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Compares the events that were found with the acknowledged ones, by id."""
+    """The result of comparing the events that were found with the acknowledged events, by id."""
 
     present: int  # acknowledged events that were found
     repeated: int  # copies beyond the first

@@ -67,7 +67,7 @@ def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Out
 
 
 def first_from(moments: Sequence[Moment], at_ns: int) -> int:
-    """Returns the time of the first moment at or after `at_ns`. There must be one."""
+    """Returns the time of the first moment at or after `at_ns`. There must be such a moment."""
     return next(moment.at_ns for moment in moments if moment.at_ns >= at_ns)
 
 

@@ -77,8 +77,8 @@ class Moment(NamedTuple):
 
 @dataclass
 class Ledger:
-    """The totals of the acknowledged events. Only one thread may add; others may read the
-    counts.
+    """The totals of the acknowledged events. Only one thread may call `add`; other threads may read
+    the totals.
     """
 
     event_count: int = 0

@@ -20,7 +20,7 @@ Place = tuple[int, int]  # partition and offset
 
 
 class SettledMessages(NamedTuple):
-    """The messages that the demo's consumer acked, and the one that it first nacked."""
+    """The messages that the demo's consumer acked, and the message that it first nacked."""
 
     places: frozenset[Place]  # of the acked messages
     given_back: Place  # of the nacked message

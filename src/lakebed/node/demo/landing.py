@@ -82,7 +82,7 @@ class Lake:
 @contextmanager
 def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
     """Starts Spark for the duration of a `with` block. Raises `SparkUnavailable` if pyspark or Java
-    is missing.
+    is missing, or if Spark does not start.
     """
     from lakebed.spark.session import session
 

@@ -30,8 +30,8 @@ def draw(
 ) -> None:
     """Writes the plot as a PNG file. Raises `ImportError` if matplotlib is missing.
 
-    `produced` are the moments of the first production, `crashed` those of the one during which the
-    node was killed, and `held` are the bytes in each tier after each step.
+    `produced` are the moments of the first production, `crashed` those of the production during
+    which the node was killed, and `held` are the bytes in each tier after each step.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs messages about its caches
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -3,9 +3,9 @@
 The checks, in order: the request has exactly one signature; service, region and time are right; the
 key is known; all required headers are signed; the signature matches (compared in constant time);
 the signature covers the body, unless the configuration allows unsigned bodies; and, if repeated
-signatures are refused, this one is new (not checked for presigned URLs). Errors have codes of AWS,
-and its messages where it has one. The body is not read here: the identity's `payload` holds what
-the request announced about it.
+signatures are refused, the signature is new (not checked for presigned URLs). Error codes, and
+messages where AWS has one, are those of AWS. The body is not read here: the identity's `payload`
+holds what the request announced about it.
 
 The authenticator runs in the event loop's thread. It does no I/O, except to read a key that is not
 cached.
@@ -56,7 +56,10 @@ class Authenticator:
         return 0 if self._replays is None else self._replays.detected
 
     def authenticate(self, request: Request) -> Identity:
-        """Returns the signer of the request; raises `S3Error` if any check fails."""
+        """Returns the signer of the request and what it announced about its body.
+
+        Raises `S3Error` if any check fails.
+        """
         pairs = sigv4.query_pairs(request.raw_query)
         claim = _claim(request, pairs)
         now_s = self._clock.wall_ns() // NS_PER_S
@@ -195,7 +198,8 @@ def _check_time(claim: Claim, now_s: int) -> None:
 def _check_coverage(claim: Claim, request: Request) -> None:
     """Raises `S3Error` unless the host, the date and every `x-amz-` header are signed.
 
-    Also raises it if `SignedHeaders` names a header twice.
+    The date of a presigned URL is in its query. Also raises `S3Error` if `SignedHeaders` names a
+    header twice.
     """
     signed = claim.signed.lookup
     missing = [
@@ -217,10 +221,10 @@ def _check_coverage(claim: Claim, request: Request) -> None:
 
 
 def _announced_payload(claim: Claim, request: Request) -> str:
-    """Returns the signed value of `x-amz-content-sha256`, from the query or the headers.
+    """Returns the value of `x-amz-content-sha256`, from the query or the headers.
 
-    A presigned URL without it has an unsigned body. Raises `S3Error` if the value is not valid, or
-    missing in a request with an `Authorization` header.
+    A presigned URL without the value has an unsigned body. Raises `S3Error` if the value is not
+    valid, or missing in a request with an `Authorization` header.
     """
     announced = claim.payload or request.headers.get(_CONTENT_SHA256)
     if announced is None:
@@ -255,7 +259,7 @@ def _payload(announced: str, claim: Claim, *, signing_key: bytes, scope: str) ->
 
 
 def _mismatch(claim: Claim, parts: sigv4.Parts, scope: str) -> S3Error:
-    """Returns the error for a wrong signature, with the text that the server expected as signed."""
+    """Returns the error for a wrong signature, with the text that the client should have signed."""
     canonical = parts.re_encoded
     text = sigv4.string_to_sign(canonical, timestamp=claim.timestamp, scope=scope)
     return S3Error(

@@ -5,13 +5,13 @@
     last    := "0" [";chunk-signature=" signature] CRLF
     trailer := name ":" value CRLF                 the last being x-amz-trailer-signature, if signed
 
-Each chunk signature covers the signature of the previous chunk, and the first covers that of the
-request. `feed` returns bytes before the signature of their chunk is checked, so the caller must not
-commit them before `finish` returns. `finish` also checks the length and the trailers.
+Each chunk signature also covers the signature of the previous chunk, and the first covers that of
+the request. `feed` returns bytes before the signature of their chunk is checked, so the caller must
+not commit them before `finish` returns. `finish` also checks the length and the trailers.
 
-Because clients differ, trailer lines may end in LF or CR LF, may have blanks around their values,
-and may have empty lines before, between and after them. Any other deviation from the grammar is
-refused.
+Because clients differ, trailer lines may end in LF or CR LF, the last line may have no end, values
+may have blanks around them, and there may be empty lines before, between and after the trailers.
+Any other deviation from the grammar is refused.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class ChunkedDecoder:
     ) -> None:
         """`trailer_names` are the names of the announced trailers, in upper or lower case.
 
-        If `decoded_length` is None, the length is not checked. Raises `S3Error` if trailers were
-        announced but the kind of `payload` has none.
+        `decoded_length` is the announced length of the data; None means that it is not checked.
+        Raises `S3Error` if trailers were announced but the kind of `payload` has none.
         """
         assert payload.kind.is_chunked, "not a chunked body"
         self._payload = payload
@@ -122,7 +122,8 @@ class ChunkedDecoder:
     def finish(self) -> Mapping[str, str]:
         """Checks that the body is complete and returns the trailers by lower-case name.
 
-        Leaves out the trailer's signature, which it checks. Raises `S3Error` if a check fails.
+        The result does not contain `x-amz-trailer-signature`, which is checked here. Raises
+        `S3Error` if a check fails, or if the trailers are not those that were announced.
         """
         if self._part is not _Part.TRAILERS:
             raise _incomplete("The request body terminated unexpectedly")

@@ -39,7 +39,7 @@ _EXPECTED = f'expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/{SCOPE_END}"'
 class Claim(NamedTuple):
     """The signature of a request with its signer and scope, not yet verified.
 
-    `payload` is the query parameter `X-Amz-Content-Sha256`, or "" if the query has none.
+    `payload` is the value of the query parameter `X-Amz-Content-Sha256`, or "" if it is missing.
     """
 
     access_key: str
@@ -96,7 +96,9 @@ def _unusual(authorization: str) -> tuple[Credential, str, str]:
     for part in components.split(","):
         name, equals, value = part.strip(" ").partition("=")
         if not equals or name in parts or name not in ("Credential", "SignedHeaders", "Signature"):
-            raise header_malformed(f"the authorization component {shown(part)} is malformed.")
+            raise header_malformed(
+                f"the authorization component {shown(part)} is malformed, unknown or repeated."
+            )
         parts[name] = value
     for name in ("Credential", "SignedHeaders", "Signature"):
         if not parts.get(name):
@@ -150,8 +152,8 @@ def _timestamp_of_date(text: str) -> str:
 def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
     """Returns the query parameters that sign a presigned URL, decoded.
 
-    The result is empty if the URL is not presigned. Raises `S3Error` if one of them occurs twice,
-    or if the URL is signed with signature version 2.
+    The result is empty if the URL is not presigned. Raises `S3Error` if such a parameter occurs
+    twice, or if the URL is signed only with signature version 2.
     """
     parameters: dict[str, str] = {}
     is_version_2 = False
@@ -182,7 +184,7 @@ def is_signature(name: str) -> bool:
 def claim_in_query(parameters: Mapping[str, str]) -> Claim:
     """Reads the signature and signer of a presigned URL from its `auth_parameters`.
 
-    Raises `S3Error` if a parameter is missing or not valid.
+    Raises `S3Error` if a parameter is missing or not valid, or if there is a security token.
     """
     if _TOKEN in parameters:
         raise invalid_token()

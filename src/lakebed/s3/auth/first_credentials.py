@@ -1,8 +1,8 @@
 """The first credentials of a store, from the environment or created if the store has no keys.
 
 Credentials from the environment are never stored. Created credentials are stored as an access key
-that is exempt from the request limit per key; their secret is returned only once, with `is_new`
-set.
+that is exempt from the request limit per key. Their secret is returned only when they are created,
+with `is_new` set.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _SECRET_CHARACTERS_MIN, _SECRET_CHARACTERS_MAX = 8, 256
 
 
 class FirstCredentials(NamedTuple):
-    """The credentials from the environment, or else of an access key that was just created."""
+    """The credentials from the environment, or those of an access key that was just created."""
 
-    credentials: Credentials | None  # None if the environment has none, but the store has keys
-    is_new: bool  # just created: the caller must show the secret now
+    credentials: Credentials | None  # None if the environment has none but the store has keys
+    is_new: bool  # whether the key was just created, so that the caller must show its secret now
 
 
 def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
     """Returns the credentials from the environment, or else creates a key if the store has none.
 
-    Raises `BadConfig` if the credentials in the environment are not valid.
+    Raises `BadConfig` if the environment has only one of the two variables, or an invalid value.
     """
     configured = given_credentials(environment)
     if configured is not None:
@@ -58,7 +58,8 @@ def _checked(access_key: str, secret: str) -> Credentials:
     if not access_key or not secret:
         missing = SECRET_KEY_VARIABLE if access_key else ACCESS_KEY_VARIABLE
         raise BadConfig(
-            f"{missing} is not set: set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}"
+            f"{missing} is not set, or is empty: set both {ACCESS_KEY_VARIABLE} and "
+            f"{SECRET_KEY_VARIABLE}"
         )
     if not _ACCESS_KEY.fullmatch(access_key):
         raise BadConfig(

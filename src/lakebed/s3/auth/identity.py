@@ -36,4 +36,4 @@ class Identity(NamedTuple):
     access_key: str
     payload: Payload
     inflight_max: int | None = None  # the key's own request limit; None: the endpoint's default
-    is_exempt: bool = False  # from the request limit per key, as the first credentials are
+    is_exempt: bool = False  # whether the key has no request limit, like the first credentials

@@ -16,8 +16,8 @@ _HIDDEN = rb"\1***"
 def redacted(raw_query: bytes) -> str:
     """Returns the query as printable text, with signatures, access keys and session tokens hidden.
 
-    A value is also hidden if its parameter's name contains a percent escape, because that name
-    could be an encoded form of a secret parameter's name.
+    A value is also hidden if its parameter's name contains a percent sign, because that name could
+    be an encoded form of a secret parameter's name.
     """
     shown = _ENCODED_NAME.sub(_HIDDEN, _SECRET.sub(_HIDDEN, raw_query))
     return _UNPRINTABLE.sub(_escaped, shown).decode("ascii")

@@ -35,7 +35,7 @@ class Replays:
     def check(self, signature: str, *, access_key: str) -> None:
         """Records a verified signature, and logs a warning if it is already recorded.
 
-        In that case raises the S3 error `AccessDenied` if `replay_block` is configured.
+        If it is recorded and `replay_block` is configured, raises the S3 error `AccessDenied`.
         """
         now_ns = self._clock.monotonic_ns()
         received_ns = self._seen_ns

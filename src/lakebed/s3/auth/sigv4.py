@@ -3,12 +3,13 @@
 All functions work on text and bytes only and need no clock, store or request object.
 
 Clients differ in how they encode path, query and white space in the text they sign. Nearly all sign
-path and query as they send them, so that form is tried first. The other forms below are equivalent
-to the request as sent, so a match always means that this request was signed:
+path and query as they send them, so that form is tried first. The forms below are tried after it.
+They are equivalent to the request as sent, so a match always means that this request was signed:
 
 - path: percent-decoded and encoded again as S3 does, with `%2F` kept or turned into a slash;
 - query: decoded, with `+` as a space, and encoded again; empty pairs are left out;
-- header values: with runs of white space reduced to one space, or as sent.
+- header values: without white space at the ends, and with inner white space as sent or reduced to
+  single spaces.
 
 Each character of the text is one byte (Latin-1), so that bytes that are not UTF-8 can be signed.
 """
@@ -45,7 +46,7 @@ class SignedHeaders(NamedTuple):
 
 @lru_cache(maxsize=256)
 def signed_headers(text: str) -> SignedHeaders:
-    """Splits a list of header names at semicolons.
+    """Splits the list of signed headers at semicolons.
 
     The result is cached, because clients send the same few lists.
     """
@@ -118,7 +119,7 @@ def header_values(
 ) -> list[str] | None:
     """Returns the values of the signed headers, in the order of `names`; None if one is missing.
 
-    `fields` are the header fields as sent, used for values that are not ASCII.
+    `fields` are the header fields as sent. The values are taken from them if any is not ASCII.
     """
     try:
         values = [headers[name] for name in names]

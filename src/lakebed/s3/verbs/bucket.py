@@ -36,7 +36,7 @@ class DeleteBucket(OnBucket): ...
 async def create_bucket(
     service: Service, operation: CreateBucket, request: Request, identity: Identity
 ) -> Response:
-    """Creates a bucket; succeeds if it exists, unless the request names another versioning."""
+    """Creates a bucket. Succeeds if it exists, unless the request names a different versioning."""
     versioning = _requested_versioning(request)
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     _check_location(parse_location(data), region=service.config.region)
@@ -64,7 +64,7 @@ async def delete_bucket(
 def parse_location(data: bytes) -> str:
     """Returns the region that the body of a CreateBucket request names, or "" if it names none.
 
-    Raises `S3Error` if the body is malformed or has other elements.
+    Raises `S3Error` if the body is malformed or has elements other than the region.
     """
     if not data.strip():
         return ""
@@ -92,9 +92,9 @@ def _requested_versioning(request: Request) -> Versioning | None:
 
 
 def _check_location(location: str, *, region: str) -> None:
-    """Raises `S3Error` if a region is requested that is not the configured one.
+    """Raises `S3Error` if the requested region is not the configured `region`.
 
-    `us` is another name for `us-east-1`.
+    "" means that no region is requested, and `us` is another name for `us-east-1`.
     """
     if location in ("", region) or (location == "us" and region == _FIRST_REGION):
         return

@@ -57,7 +57,10 @@ class ListObjectsV2(Listing):
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
-        """Builds a ListObjectsV2 if `list-type` is 2, or a ListObjects if it is 1 or empty."""
+        """Builds a ListObjectsV2 if `list-type` is 2, or a ListObjects if it is 1 or empty.
+
+        Raises the S3 error `InvalidArgument` if it has another value.
+        """
         list_type = query.text("list-type")
         if list_type in ("", "1"):
             return ListObjects.read(address, query)
@@ -96,7 +99,10 @@ async def list_objects(
 async def list_objects_v2(
     service: Service, operation: ListObjectsV2, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists the objects after the marker in the continuation token, or else after `start-after`."""
+    """Lists the objects after the marker in the continuation token.
+
+    Without a token, lists the objects after `start-after`.
+    """
     token, scope = operation.continuation_token, f"objects of {operation.bucket}"
     after = operation.start_after if token is None else tokens.marker_of(token, scope=scope)
 

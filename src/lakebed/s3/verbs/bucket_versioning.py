@@ -31,7 +31,7 @@ class PutBucketVersioning(OnBucket): ...
 def get_bucket_versioning(
     service: Service, operation: GetBucketVersioning, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns the versioning status, without a `Status` if the bucket was never versioned."""
+    """Responds with the versioning status, which is left out if the bucket was never versioned."""
     versioning = service.lake.buckets.get(operation.bucket).versioning
     status = _STATUS_TEXTS.get(versioning)
     parts = [] if status is None else [element("Status", status)]

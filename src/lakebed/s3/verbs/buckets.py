@@ -45,7 +45,7 @@ async def list_buckets(
 ) -> Response:
     """Lists the buckets with the requested prefix and region, in order of name.
 
-    The page has up to `max-buckets` of them if that is given, otherwise all.
+    The page has at most `max-buckets` buckets if that parameter is given, otherwise all.
     """
     token = operation.continuation_token
     after = tokens.marker_of(token, scope=_SCOPE) if token else ""

@@ -115,7 +115,7 @@ async def abort_multipart_upload(
 
 
 def parse_completion(data: bytes) -> list[NamedPart]:
-    """Returns the parts that the body of a CompleteMultipartUpload request lists, in its order.
+    """Returns the parts that the body of a CompleteMultipartUpload request lists, in that order.
 
     Raises `S3Error` if the body is malformed or does not list 1 to 10,000 parts.
     """
@@ -205,8 +205,8 @@ def _completed_before(
     """Returns the object if an earlier request already completed this upload, otherwise None.
 
     A client repeats the request if the response was lost. The store does not remember completed
-    uploads, so the object counts as completed from this upload if it is newer than the upload and
-    consists of the listed parts.
+    uploads, so the current object counts as completed from this upload if it was stored after the
+    start of the upload and consists of the listed parts.
     """
     try:
         started_ms = int(operation.upload_id[:_STARTED_DIGITS], 16)
@@ -219,9 +219,10 @@ def _completed_before(
 
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
-    """Returns the body of a request, checked against `Content-MD5` if the request has it.
+    """Returns the body of a request, checked against `Content-MD5` if the request has that header.
 
-    The checksum headers are not checked here, because they describe the completed object.
+    The checksum headers are not checked here, because they describe the completed object. Raises
+    `S3Error` if the body is larger than `COMPLETE_BYTES_MAX`.
     """
     body = UploadBody(request, identity)
     if body.length > COMPLETE_BYTES_MAX:

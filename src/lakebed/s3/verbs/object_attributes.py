@@ -1,8 +1,8 @@
 """GetObjectAttributes: `GET /bucket/key?attributes`.
 
-As on AWS, the ETag has no quotes, an object that was not uploaded in parts has no `ObjectParts`,
-and parts are listed only if the checksum is composite. The store keeps the sizes of an object's
-parts but not their checksums, so listed parts have no checksum.
+As on AWS, the ETag has no quotes, `ObjectParts` is left out if the object was not uploaded in
+parts, and the parts are listed only if the object's checksum is composite. The store keeps the
+sizes of an object's parts but not their checksums, so listed parts have no checksum.
 """
 
 from __future__ import annotations

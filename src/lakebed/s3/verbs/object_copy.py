@@ -171,7 +171,7 @@ def _directive(headers: Mapping[str, str], name: str) -> str:
 def _check_change(operation: CopyObject, source: Source) -> None:
     """Raises `S3Error` if the source of a copy is the target itself, without a version id.
 
-    Copying a version by its id is allowed, because an older version changes the object.
+    A source with a version id is allowed, because copying an older version changes the object.
     """
     if source == (operation.bucket, operation.key, None):
         raise S3Error(

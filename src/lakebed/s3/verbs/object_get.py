@@ -2,9 +2,9 @@
 
 A small object is read and returned in the event loop's thread. A larger object is read chunk by
 chunk in another thread (`edge.read_ahead`); the store verifies each chunk before any of its bytes
-are sent. If the first chunk is damaged, the client gets an error. If a later chunk is damaged, or
-any chunk of a response with several ranges, the connection is closed, because the status and the
-length were already sent.
+are sent. If the first chunk of a larger object is damaged, the client gets an error. If a later
+chunk is damaged, or any chunk of a response with several ranges, the connection is closed, because
+the status and the length were already sent.
 """
 
 from __future__ import annotations

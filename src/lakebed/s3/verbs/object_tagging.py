@@ -23,7 +23,7 @@ class GetObjectTagging(OnVersion):
 def get_object_tagging(
     service: Service, operation: GetObjectTagging, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns an empty tag set, not an error, because SDKs read the tags before large copies.
+    """Responds with an empty tag set, not an error, because SDKs read the tags before large copies.
 
     Raises the errors of `Objects.head` if the object does not exist.
     """

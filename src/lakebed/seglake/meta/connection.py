@@ -60,8 +60,8 @@ def connect(path: str) -> apsw.Connection:
 def connect_read_only(path: str) -> apsw.Connection:
     """Opens the database without creating or changing it, even after a crash.
 
-    If the files `-wal` and `-shm` are missing, which readers share with the writer, SQLite creates
-    them.
+    SQLite creates the files `-wal` and `-shm`, which readers share with the writer, if they are
+    missing.
     """
     return guarded(
         path,
@@ -91,7 +91,7 @@ def prepare_writer(
     """Configures a connection for writing, and puts the database in WAL mode.
 
     Raises `DiskError` if WAL mode is not possible, because durability relies on it. `check` runs
-    before the database is changed, and raises if it must not be used.
+    before the database is changed, and raises an error if the database must not be used.
     """
     _prepare(connection)
     check(connection)
@@ -111,8 +111,8 @@ def prepare_reader(
 ) -> None:
     """Configures a connection for reading.
 
-    Raises `NoMetadata` if the database has no tables yet. `check` raises if the database must not
-    be used.
+    Raises `NoMetadata` if the database has no tables yet, and `DiskError` if it has tables but is
+    not in WAL mode. `check` raises an error if the database must not be used.
     """
     _prepare(connection)
     check(connection)
@@ -181,7 +181,10 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
             return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():
             return DiskError(
-                "open", path, why="after a crash, the store must be opened for writing first"
+                "open",
+                path,
+                why="SQLite cannot open the database read-only, for example after a crash: open "
+                "the store for writing first",
             )
         case _:
             return WriteFailed("write", path, why=why)

@@ -1,8 +1,8 @@
 """Copies the metadata database for backups, and reads database files without an open object store.
 
 A copy has the content of one snapshot and can be made while the writer is running. It has the
-schema version of the source, which may be an older one; it is migrated when it is opened for
-writing.
+schema version of the source, which may be an old version; the copy is migrated when it is opened
+for writing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def copy_metadata(
     """Copies the committed metadata into the new file `target` on the real disk.
 
     Raises `NotFound` if the database has no tables yet, `UnknownVersion` if its schema is newer
-    than this program, `Corrupt` if it is damaged, and `DiskError` if it cannot be opened, for
-    example because it does not exist. `new_check` raises if the metadata was lost.
+    than this program supports, `Corrupt` if it is damaged, and `DiskError` if it cannot be opened,
+    for example because it does not exist. `new_check` raises an error if the metadata was lost.
     """
     new_check.check_file()
 
@@ -61,7 +61,7 @@ def copy_metadata(
 
 
 def check_metadata_version(path: str) -> None:
-    """Raises `UnknownVersion` if the schema of the metadata is newer than this program.
+    """Raises `UnknownVersion` if the metadata has a newer schema than this program supports.
 
     Raises `Corrupt` if the database is damaged or belongs to another program, and `DiskError` if it
     cannot be opened, for example because it does not exist. Does not change the database.

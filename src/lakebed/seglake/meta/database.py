@@ -1,7 +1,8 @@
 """The metadata database: transactions, the pool of readers, checkpoints and failures.
 
-- There is one write transaction at a time; a savepoint isolates each of its operations from the
-  others. A transaction is durable when `write` returns (WAL, synchronous=FULL).
+- There is one write transaction at a time. Each of its operations has a savepoint, so that a failed
+  operation is undone without the others. A transaction is durable when `write` returns (WAL,
+  synchronous=FULL).
 - Readers have their own connections and snapshots and do not wait for the writer, except to reopen
   the database after a failure.
 - After an I/O error all connections are closed, because their state is unknown. The outcome of the
@@ -60,7 +61,7 @@ _left_behind: list[object] = []
 
 
 class GroupedOperations(NamedTuple, Generic[Result]):
-    """Operations that can run in one call; if it raises an error, they run one by one instead."""
+    """Operations that can run in one call. If that call fails, they run one by one instead."""
 
     at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # returns a result for each
     one_by_one: Sequence[Callable[[Writer], Result]]
@@ -83,11 +84,11 @@ class Database:
         read_only: bool = False,
         new_check: NewCheck = NO_CHECK,
     ) -> None:
-        """Opens the database, or creates it if it does not exist.
+        """Opens the database, and migrates it or creates it if necessary.
 
         With `read_only`, raises `NotFound` if it does not exist or has no tables, and
-        `UnknownVersion` if it must be migrated. `new_check` raises if the database looks new but
-        cannot be new.
+        `UnknownVersion` if its schema does not have the current version. `new_check` raises an
+        error if the database looks new but cannot be new.
         """
         self._path = os.fspath(path)
         self._disk = disk
@@ -159,8 +160,9 @@ class Database:
     def checkpoint(self) -> bool:
         """Moves the write-ahead log into the database file; returns whether the log is now empty.
 
-        Running readers can prevent that. Changes can be written during most of the checkpoint; only
-        its last step blocks them.
+        Returns False if running readers prevent that, or if the database must be reopened after a
+        failure. Changes can be written during most of the checkpoint; only its last step blocks
+        them.
         """
         assert not self._read_only, "opened for reading only"
         with self._checkpointing:
@@ -226,8 +228,8 @@ class Database:
     def give_back(self, reader: Reader, era: int) -> None:
         """Takes back a read connection, and keeps it for later use or closes it.
 
-        Closes it if enough are kept, if its era is over, or if an unfinished statement still holds
-        a snapshot.
+        Closes it if enough connections are kept, if all connections had to be replaced since it was
+        lent, or if an unfinished statement still holds a snapshot.
         """
         if reader.connection.txn_state() == apsw.SQLITE_TXN_NONE:
             with self._mutex:
@@ -239,7 +241,7 @@ class Database:
     # Opening and closing.
 
     def _recover(self) -> None:
-        """Reopens the writer after a failure, before any read, to make the WAL durable.
+        """Reopens the writer's connection after a failure, so that the WAL is durable before reads.
 
         If the file system became read-only, that is not possible, and nothing can be appended to
         the WAL either. Then reads use the WAL as it is, and may see a change whose outcome was
@@ -324,9 +326,9 @@ class Database:
         return connection
 
     def _cannot_open(self, error: apsw.CantOpenError) -> LakebedError:
-        """Returns the error to raise if SQLite could not open a file; SQLite does not say why.
+        """Returns the error to raise if SQLite could not open a file; SQLite does not report why.
 
-        The file is not opened here to find out: closing it would release SQLite's locks.
+        The file is not opened here to find out the cause: closing it would release SQLite's locks.
         """
         if not self._disk.exists(self._path):
             return NotFound(f"{self._path}: the metadata database does not exist")
@@ -367,7 +369,7 @@ class Database:
 
 
 class ReadTransaction:
-    """A context manager that lends a read connection, in a transaction if it is a snapshot."""
+    """A context manager that lends a read connection, for a snapshot in a read transaction."""
 
     __slots__ = ("_database", "_era", "_is_snapshot", "_reader")
 
@@ -408,10 +410,10 @@ class ReadTransaction:
         self._database.give_back(reader, self._era)
 
     def _close(self, reader: Reader, error: BaseException) -> None:
-        """Closes the connection after an unexpected error.
+        """Closes the connection after an error that is not a `LakebedError`.
 
-        Raises the corresponding `LakebedError` if the error came from SQLite or from encoding or
-        decoding text.
+        Raises the corresponding `LakebedError` if the error came from SQLite, or from converting a
+        value to or from SQLite's types. Otherwise the caller raises the error itself.
         """
         reader.connection.close(True)
         if isinstance(error, apsw.Error):
@@ -459,7 +461,7 @@ def _apart(
     """Runs an operation in a savepoint, and returns its result.
 
     If the operation fails but the transaction can continue, rolls back the operation and returns
-    the error. Raises any other error.
+    the error. If the transaction cannot continue, raises the error.
     """
     execute = writer.connection.execute
     execute(statements.SAVEPOINT)

@@ -11,10 +11,10 @@ from lakebed.seglake.meta.schema import APPLICATION_ID, MIGRATIONS
 
 
 def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
-    """Applies the missing migrations.
+    """Applies the missing migrations. Creates the tables if there are none.
 
-    Raises `UnknownVersion` if the database's schema is newer than this program, and `Corrupt` if
-    the database belongs to another program.
+    Raises `UnknownVersion` if the database has a newer schema than this program supports, and
+    `Corrupt` if the database belongs to another program.
     """
     if version_of(connection, path) == len(MIGRATIONS):
         return
@@ -35,8 +35,9 @@ def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
 def check_version(connection: apsw.Connection, path: str) -> None:
     """Raises an error unless the database has tables and the current schema version.
 
-    For readers, which cannot migrate the database. Raises `NoMetadata`, `UnknownVersion` or
-    `Corrupt`.
+    For readers, which cannot migrate the database. Raises `NoMetadata` if there are no tables,
+    `UnknownVersion` if the schema is older or newer, and `Corrupt` if the database belongs to
+    another program.
     """
     version = version_of(connection, path)
     if not version:
@@ -54,7 +55,7 @@ def version_of(connection: apsw.Connection, path: str) -> int:
     """Returns the schema version of the database, or 0 if it has no tables yet.
 
     Raises `Corrupt` if the database belongs to another program, and `UnknownVersion` if its schema
-    is newer than this program.
+    is newer than this program supports.
     """
     if is_blank(connection) or not connection.execute(statements.TABLE_COUNT).get:
         return 0

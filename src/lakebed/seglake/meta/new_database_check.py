@@ -1,7 +1,7 @@
 """The interface for checking whether a metadata database that looks new really is new.
 
-If objects exist that it should describe, an earlier database was lost. The check is implemented
-elsewhere (`lost_metadata`), because this package does not know the other files of a store.
+If the store has data although its database looks new, an earlier database was lost. The check is
+implemented in `seglake.lost_metadata`, because this package does not know the store's other files.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class NewCheck(Protocol):
     """Checks that raise an error if a database looks new but cannot be new."""
 
     def check_file(self) -> None:
-        """Raises if the database file is missing but must exist.
+        """Raises an error if the database file is missing but must exist.
 
         Called before the database is opened, and before each write transaction.
         """
 
     def check_empty(self, *, is_blank: bool) -> None:
-        """Raises if a database without tables must have had some.
+        """Raises an error if a database without tables must have had tables before.
 
         `is_blank` means that its file is empty.
         """
 
     def check_history(self, reader: Reader) -> None:
-        """Raises if a database with tables records no change, but must have recorded some."""
+        """Raises an error if a database with tables records no change although data exists."""
 
 
 class _NoCheck:

@@ -1,4 +1,4 @@
-"""The queries of the metadata, which read from the snapshot of one transaction.
+"""The queries of the metadata. In a transaction, all queries read from one snapshot.
 
 Each method is one small typed query; callers decide what a result means for a request.
 """
@@ -41,7 +41,7 @@ def key_bytes(text: str) -> bytes:
 
 
 class Reader:
-    """Reads the metadata within a transaction; must not be used after it. Not thread-safe."""
+    """Reads the metadata through one connection, while that is lent. Not thread-safe."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -75,9 +75,10 @@ class Reader:
         return bool(exists)
 
     def starts_with_markers(self, bucket: str, count: int) -> bool:
-        """Whether the first `count` versions of the bucket, in order of key, are delete markers.
+        """Whether the first `count` versions of the bucket are delete markers.
 
-        If the bucket has fewer versions, checks all of them; True if it has none.
+        The versions are in order of key, and newest first within a key. If the bucket has fewer
+        versions, checks all of them; True if it has none.
         """
         rows = self._execute(statements.FIRST_STATES, (bucket, count))
         return all(state == State.DELETED.value for (state,) in rows)
@@ -85,7 +86,10 @@ class Reader:
     # Versions.
 
     def current(self, bucket: str, key: str) -> VersionRow | None:
-        """Returns the newest version of a key, which may be a delete marker, or None."""
+        """Returns the newest version of a key, which may be a delete marker.
+
+        Returns None if the key has no version.
+        """
         row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
         return self._marker(bucket, key) if row is None else self._version(row)
 
@@ -126,7 +130,7 @@ class Reader:
         return None if text is None else HybridTime.parse(text)
 
     def has_history(self) -> bool:
-        """Whether the database has any bucket, version or entry of the operation log."""
+        """Whether the database has any bucket, any version or any entry in the operation log."""
         return bool(self._execute(statements.HAS_HISTORY).get)
 
     # Ranges of rows in order. They are fetched one by one, so that the caller can stop at any row.
@@ -177,12 +181,18 @@ class Reader:
         return None if row is None else PendingManifest(*row)
 
     def manifests(self, after: str = "", limit: int = 1000) -> list[tuple[str, bytes]]:
-        """Returns up to `limit` manifests in order of version id, starting after the id `after`."""
+        """Returns up to `limit` pairs of version id and manifest, in order of version id.
+
+        They start after the id `after`.
+        """
         rows = self._execute(statements.MANIFESTS_AFTER, (after, limit))
         return [(version_id, data) for version_id, data in rows]
 
     def pending_manifests(self, limit: int) -> list[PendingManifest]:
-        """Returns up to `limit` manifests whose files must be written or removed, oldest first."""
+        """Returns up to `limit` manifests whose files must be written or removed.
+
+        The manifests of the oldest versions come first.
+        """
         rows = self._execute(statements.PENDING_MANIFESTS, (limit,))
         return [PendingManifest(*row) for row in rows]
 

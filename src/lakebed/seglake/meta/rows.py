@@ -14,7 +14,10 @@ TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest file
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version or delete marker. Has the fields for listings; its manifest has all fields."""
+    """A version or delete marker, with the fields that listings need.
+
+    The other fields are only in its manifest.
+    """
 
     version_id: str
     bucket: str
@@ -30,7 +33,7 @@ class VersionRow:
 
 
 class SegmentRow(NamedTuple):
-    """A segment. `size` is the file's length if it is SEALED, or its durable length if OPEN."""
+    """A segment. `size` is the length of the file if SEALED, or of its durable part if OPEN."""
 
     segment_id: str
     state: str  # OPEN or SEALED

@@ -1,15 +1,16 @@
 """The tables of the metadata, as numbered migrations. A released migration is never edited.
 
 Keys are blobs of UTF-8, so they sort bytewise. The cost of a put depends on the number of B-trees
-that it changes: each one changed at a random position adds a page to the write-ahead log.
+that it changes: each B-tree that is changed at a random position adds a page to the write-ahead
+log.
 
 - `manifests` assigns the internal `id` of a version. Ids grow, so rows are appended to `manifests`
   and `versions`. The row of a removed version stays in `manifests` until its manifest file is
   removed.
-- `versions_by_key` lists the versions of a key newest first; the first is the current one.
+- `versions_by_key` lists the versions of a key newest first; the first is the current version.
 - `objects_current` holds objects only: a key whose newest version is a delete marker has no row
   there, so listings never read delete markers.
-- `versions_null` finds a key's null version and ensures that there is only one.
+- `versions_null` finds a key's null version, and ensures that a key has at most one.
 - `oplog` is in the order of the hybrid clock: its last row has the largest time.
 """
 

@@ -1,10 +1,10 @@
 """Checks the disk space for `meta.db-shm`, the memory-mapped file that SQLite processes share.
 
 When SQLite extends the file, it writes one byte into each page of 4 KiB, so that a full disk causes
-an error. On a file system with smaller blocks, the other blocks of the page are still holes, and
-filling a hole on a full disk raises SIGBUS, which ends the process. On such file systems the free
-space is checked before SQLite may extend the file: when a connection is opened, and before each
-commit.
+an error. On a file system with blocks smaller than that, the other blocks of the page are still
+holes, and filling a hole on a full disk raises SIGBUS, which ends the process. On such file systems
+the free space is checked before SQLite may extend the file: when a connection is opened, and before
+each commit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 
 def lacks_room_to_open(room: Room) -> bool:
-    """Whether opening the database might need more space than is free."""
+    """Whether opening the database might need more space for the shared file than is free."""
     needed_bytes = _needed_bytes(room.log_bytes)
     return room.shared_bytes < needed_bytes and room.free_bytes < 2 * needed_bytes
 
@@ -48,7 +48,7 @@ def lacks_room_to_commit(room: Room) -> bool:
 def guarded(path: str, connect: partial[apsw.Connection]) -> apsw.Connection:
     """Opens a connection with `connect`; a full disk then causes an error instead of SIGBUS.
 
-    Raises `FullError` if the disk is already full.
+    Raises `FullError` if the disk has too little space to open the database.
     """
     if not _has_small_blocks(path):
         return connect()

@@ -1,8 +1,8 @@
 """Read-only snapshots of the metadata, even if the root has no metadata yet.
 
 A root whose object store was never opened for writing has no database, and reading must not create
-one. In that case a snapshot is of an empty database in memory. Each new snapshot or query checks
-again whether a database exists.
+a database. In that case a snapshot is of an empty database in memory. Each new snapshot or query
+checks again whether a database exists.
 """
 
 from __future__ import annotations

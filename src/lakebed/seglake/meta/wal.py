@@ -3,13 +3,13 @@
 SQLite treats every complete transaction in the log as committed. A transaction whose sync failed,
 or did not run because the process died, may exist only in the page cache. It would be visible, and
 later transactions would be appended after it. A power failure would then remove it from the middle
-of the log and, because the log's checksums are chained, all acknowledged transactions after it.
-Repeating the sync does not help, because the kernel considers those pages clean. So the bytes are
-written again and synced. That is done in place, because readers in other processes have the file
-open.
+of the log and, because the log's checksums are chained, also all acknowledged transactions after
+it. Repeating the sync does not help, because the kernel considers those pages clean. So the bytes
+are written again and synced. That is done in place, because readers in other processes have the
+file open.
 
-Opening and closing the log's file does not release SQLite's locks, which are on the other two
-files.
+Opening and closing the log's file does not release SQLite's locks, which are on `meta.db` and
+`meta.db-shm`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from lakebed.seglake.model import BucketInfo, State, Versioning
 
 
 class Writer(Reader):
-    """Reads and changes the metadata within a write transaction; must not be used after it.
+    """Reads and changes the metadata through the writer's connection, within a write transaction.
 
     Not thread-safe.
     """
@@ -40,8 +40,8 @@ class Writer(Reader):
     def remove_uploads(self, bucket: str, limit: int) -> int:
         """Removes uploads with their parts until `limit` rows are removed or no upload is left.
 
-        Returns the number of rows removed. It may exceed `limit`, because an upload is always
-        removed with all its parts, up to 10,000.
+        Returns the number of rows removed. This may exceed `limit`, because an upload is always
+        removed with all its parts, of which there may be 10,000.
         """
         removed = 0
         for (upload_id,) in self._execute(statements.FIRST_UPLOADS, (bucket, limit)).fetchall():
@@ -76,10 +76,10 @@ class Writer(Reader):
         self._execute(statements.ADD_VERSION, _values(row))
 
     def add_objects(self, objects: Sequence[tuple[VersionRow, bytes]], *, op: str) -> None:
-        """Adds objects with their manifests, makes each the current version, and logs it as `op`.
+        """Adds objects with their manifests, and makes each the current version of its key.
 
-        Does the same as `add_version`, `set_current` and `add_oplog` for each object, but with
-        fewer SQL statements.
+        Also adds an entry for each to the operation log, with the operation `op`. Does the same as
+        `add_version`, `set_current` and `add_oplog` for each object, but with fewer SQL statements.
         """
         start = 0
         for count in statements.AT_ONCE:
@@ -149,8 +149,8 @@ class Writer(Reader):
     def put_segment(self, row: SegmentRow) -> None:
         """Adds or updates the row of a segment.
 
-        A SEALED row always replaces an existing row. An OPEN row replaces only an OPEN row with a
-        smaller size, and is otherwise ignored.
+        A SEALED row always replaces an existing row. An OPEN row replaces an existing row only if
+        that is OPEN and has a smaller size.
         """
         self._execute(statements.PUT_SEGMENT, row)
 
@@ -195,7 +195,8 @@ class Writer(Reader):
     ) -> None:
         """Appends an entry to the operation log. `hlc` and `site_id` together must be unique.
 
-        `size` is the number of bytes that must be sent to replicate the change.
+        `size` is the number of bytes that must be sent to replicate the change; no caller passes it
+        yet.
         """
         row = (hlc, site_id, op, bucket, key.encode(), version_id, size)
         self._execute(statements.ADD_OPLOG, row)

@@ -42,14 +42,16 @@ class GroupPartitionModel:
     deliveries: dict[int, tuple[int, int]] = field(
         default_factory=dict
     )  # minimum and maximum count
-    lost_leases_seen: dict[int, int] = field(default_factory=dict)  # before the last delivery
+    lost_leases_seen: dict[int, int] = field(
+        default_factory=dict
+    )  # offset → `lost_lease_count` at its last delivery
     settled_ns: dict[int, int] = field(default_factory=dict)
     acked_in_force: set[int] = field(default_factory=set)
     delivery_count_max: int = 0
     buried: set[int] = field(default_factory=set)  # messages that are or may be dead letters
     lost_lease_count: int = 0  # leases that may have been granted without reaching a client
     vague_until_ns: int = 0  # until then, leases unknown to the model may hold messages
-    is_time_doubtful: bool = False  # the ends of leases and delays are in doubt once it is opened
+    is_time_doubtful: bool = False  # opening the partition puts the ends of leases in doubt
     epochs: set[int] = field(default_factory=set)
     has_started_over: bool = False
     settled_before_ns: tuple[int, set[int]] = (
@@ -110,10 +112,10 @@ class GroupPartitionModel:
         return held is not None and held.epoch == lease.epoch and now_ns < held.until_ns - SLACK_NS
 
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
-        """Returns whether the message is certainly leased to another client or settled.
+        """Returns whether the message is certainly settled, or leased with another epoch.
 
-        With `is_ack`, a settled message does not count: a message may be acked twice, because the
-        first response may have been lost.
+        With `is_ack`, a message that is settled, or may be a dead letter, does not count: a message
+        may be acked twice, because the first response may have been lost.
         """
         held = self.leases.get(lease.offset)
         if lease.offset in self.maybe_leases or lease.offset in self.maybe_settled:
@@ -130,7 +132,7 @@ class GroupPartitionModel:
     def may_move_letters(self, offsets: list[int]) -> None:
         """Records that a call may lease messages to move them to the dead-letter topic.
 
-        Such a lease counts if a crash undoes the move but not the lease.
+        Such a lease raises the delivery count if a crash undoes the move but not the lease.
         """
         for offset in offsets:
             if offset not in self.settled and self.may_be_buried(offset):
@@ -138,7 +140,9 @@ class GroupPartitionModel:
                 self.deliveries[offset] = (least, most + 1)
 
     def _lost_leases_of(self, offset: int) -> int:
-        """Returns how many lost leases may have had the message since its last delivery."""
+        """Returns how many leases that reached no client may have had the message since its last
+        delivery.
+        """
         return self.lost_lease_count - self.lost_leases_seen.get(offset, 0)
 
     def doubt(self, offsets: list[int]) -> None:
@@ -211,8 +215,8 @@ class GroupPartitionModel:
         self.maybe_leases.clear()
 
     def doubt_everything(self) -> None:
-        """Records that a reset, seek or deletion is in progress, so settled messages may come
-        again.
+        """Records that a reset, seek or deletion is in progress, so settled messages may be
+        delivered again.
         """
         self.doubt_all()
         self.maybe_settled |= self.settled
@@ -240,8 +244,8 @@ class GroupPartitionModel:
             self.deliveries[offset] = (0, most)
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
-        """Records that a power cut may have lost the unsynced acks and leases of the last
-        `limit_ns`.
+        """Records that a power cut may have lost the acks, resets and seeks of the last `limit_ns`,
+        and any lease.
         """
         when_ns, before = self.settled_before_ns
         if now_ns - when_ns <= limit_ns:
@@ -258,8 +262,8 @@ class GroupPartitionModel:
         self.vague_until_ns = now_ns + VAGUE_NS
 
     def lost_events(self) -> None:
-        """Records that the delta log is lost: settled messages may come again, and so may epochs,
-        because a new incarnation begins.
+        """Records that the delta log is lost: settled messages may be delivered again, and epochs
+        may be used again, because a new incarnation begins.
         """
         self.doubt_everything()
         self.delayed_until_ns.clear()
@@ -269,8 +273,8 @@ class GroupPartitionModel:
         """Records that the partition was opened or may be opened. Leases and delays remain; if the
         wall clock was set since they were recorded, their ends are in doubt.
 
-        They run on the monotonic clock only while the partition is open. In its files they end at a
-        time of the wall clock.
+        The ends are times of the monotonic clock only while the partition is open. In its files
+        they are times of the wall clock.
         """
         if self.is_time_doubtful:
             self.doubt_all()
@@ -293,7 +297,7 @@ class GroupModel:
     is_damaged: bool = False
     maybe_deleted: bool = False
     is_recreated: bool = False
-    deleting: int = 0  # calls under way that delete it
+    deleting: int = 0  # calls in progress that delete the group
     incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
 

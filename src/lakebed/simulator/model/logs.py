@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, Violation, require
 
 AUTOMATIC_TOLERANCE_NS = 2 * 10**9
-"""How far an automatic timestamp may differ from the wall clock."""
+"""How far a timestamp that the log set itself may differ from the wall clock."""
 
 
 class ModelRecord(NamedTuple):
@@ -63,13 +63,13 @@ class LogModel:
     records: list[ModelRecord] = field(default_factory=list)  # in the order they were appended
     durable_count: int = 0  # the number of records, including removed ones, that are durable
     first: int = 0  # the number of removed records
-    rules: list[RetentionRule] = field(default_factory=list)  # settings since the last look
+    rules: list[RetentionRule] = field(default_factory=list)  # may have applied since the check
     damaged: set[str] = field(
         default_factory=set
     )  # damaged files; if there are any, reads may fail and skip records
     lost: set[int] = field(default_factory=set)  # records that damage may have destroyed
     may_be_gone: bool = False  # the whole log is damaged
-    unarchived_first: int = 0  # records before this index may be missing from the archive
+    unarchived_first: int = 0  # removed records before this index may be missing in the archive
     is_unopenable: bool = False  # opening is refused for a known reason
     in_flight: int = 0
     pins: dict[str, Pinned] = field(default_factory=dict)
@@ -91,14 +91,17 @@ class LogModel:
             require(len(set(ids)) == len(ids), Promise.ONCE, what)
 
     def flushed(self, record_id: int | None = None) -> None:
-        """Marks all records up to `record_id`, by default all appended ones, as durable."""
+        """Marks all records up to `record_id`, by default all appended records, as durable."""
         count = len(self.records)
         if record_id is not None:
             count = sum(record.record_id <= record_id for record in self.records)
         self.durable_count = max(self.durable_count, count)
 
     def opened(self, durable_end: int) -> None:
-        """Updates the model after a reopen: records from `durable_end` on do not exist."""
+        """Updates the model after the log was opened: records from `durable_end` on do not exist.
+
+        Checks that no durable record is missing.
+        """
         count = sum(record.record_id < durable_end for record in self.records)
         if not self.damaged:
             what = (
@@ -119,8 +122,9 @@ class LogModel:
     ) -> None:
         """Checks the records that a reader returned, by default those of the whole log.
 
-        With `is_partial`, `seen` is a part of the log; with `has_gaps`, records may be missing in
-        between. `durable_count` is the number of durable records when the reader started.
+        With `is_partial`, `seen` is a part of the log; with `has_gaps`, records may be missing
+        between those in `seen`. `durable_count` is the number of durable records when the reader
+        started.
         """
         by_id = {record.record_id: index for index, record in enumerate(self.records)}
         previous = -1
@@ -152,7 +156,9 @@ class LogModel:
         self.durable_count = max(self.durable_count, last + 1)
 
     def removed(self, first: int) -> None:
-        """Sets the index of the oldest readable record; checks that older ones could be removed."""
+        """Sets the index of the oldest readable record, and checks that older records may be
+        missing.
+        """
         if first > self.first and not self.damaged:
             what = (
                 f"log {self.name}: no setting allows removing {first - self.first} missing records"

@@ -1,7 +1,7 @@
 """The expected contents of a bucket: the versions of each key, newest first.
 
-The state of a key is known, or, after a response was lost, one of several possible states; the next
-read or listing decides which. Every possible state contains all acknowledged changes.
+The state of a key is known, or, after a crash or a lost response, one of several possible states;
+the next read or listing decides which. Every possible state contains all acknowledged changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.simulator.violation import Promise, Violation
 class ModelVersion(NamedTuple):
     """A version of an object; a delete marker has no content."""
 
-    version_id: str | None  # None: unknown, because the response was lost
+    version_id: str | None  # None: unknown, because no response stated it
     content: bytes | None
     is_null: bool = False
 
@@ -52,8 +52,8 @@ class KeyModel:
         return len(self.states) == 1
 
     def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
-        """Applies an acknowledged change to every possible state; drops states that it cannot apply
-        to. If it can apply to none, keeps all states unchanged.
+        """Applies an acknowledged change to every possible state, and drops states to which it
+        cannot apply. If it cannot apply to any state, keeps all states unchanged.
         """
         self.states = (
             _unique(after for after in map(change, self.states) if after is not None) or self.states
@@ -76,9 +76,7 @@ class KeyModel:
         self.states = [_joined(fitting[0], versions)]
 
     def identify(self, version_id: str, content: bytes) -> None:
-        """Sets the id of a version whose id was unknown because the response to its put was
-        lost.
-        """
+        """Sets the id of the versions with this content whose id is unknown."""
         self.states = _unique(
             tuple(
                 version._replace(version_id=version_id)
@@ -90,8 +88,8 @@ class KeyModel:
         )
 
     def resolve(self, version_id: str, content: bytes) -> None:
-        """Drops the possible states in which that version has other content than was read, unless
-        none would be left.
+        """Drops the possible states in which that version has other content than was read. Keeps
+        all if no state would be left.
         """
         self.states = [
             state
@@ -136,8 +134,8 @@ class BucketModel:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether it is possible that the bucket has no versions, or only delete markers, so that
-        it can be deleted.
+        """Whether it is possible that the bucket can be deleted, because it has no versions except
+        delete markers.
         """
         return all(any(map(_is_bare, key.states)) for key in self.keys.values())
 
@@ -157,10 +155,11 @@ def after_put(state: KeyState, version: ModelVersion, versions: Versions) -> Key
 
 
 def after_delete(state: KeyState, version_id: str | None, versions: Versions) -> KeyState:
-    """Returns the state after a delete that names no version.
+    """Returns the state of a key after a delete that names no version.
 
-    It adds a delete marker with the id `version_id`, or removes the object if the bucket has no
-    versioning.
+    If versioning is enabled or suspended, the delete adds a delete marker with the id `version_id`;
+    if it is suspended, the marker replaces the null version. Without versioning, the delete removes
+    the object.
     """
     if versions.is_enabled:
         return (ModelVersion(version_id, None), *state)
@@ -171,7 +170,7 @@ def after_delete(state: KeyState, version_id: str | None, versions: Versions) ->
 
 
 def after_removal(state: KeyState, version_id: str) -> KeyState:
-    """Returns the state after one version was permanently deleted."""
+    """Returns the state of a key after the version `version_id` was permanently deleted."""
     return tuple(
         each
         for each in state

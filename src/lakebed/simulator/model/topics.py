@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, Violation, brief, require
 
 UNSYNCED_NS = 3 * 10**9
-"""Writes older than this are synced even if they were acknowledged before the sync."""
+"""The age from which writes are surely synced, even if they were acknowledged before the sync."""
 
 
 class ModelMessage(NamedTuple):
@@ -63,7 +63,7 @@ class TopicRule:
     syncs: bool = True  # appends are acknowledged after the sync
 
     def or_else(self, other: TopicRule) -> TopicRule:
-        """Returns a rule that allows every removal that one of the two rules allows."""
+        """Returns a rule that allows every removal that this or the other rule allows."""
         return TopicRule(
             compact=self.compact or other.compact,
             retention_ms=self.retention_ms or other.retention_ms,
@@ -81,7 +81,7 @@ class PartitionModel:
     messages: dict[int, ModelMessage] = field(default_factory=dict)
     written_ns: dict[int, int] = field(
         default_factory=dict
-    )  # offset → when it was written, if maybe not synced
+    )  # offset → when the message was written, if it may not be synced
     start: int = 0
     end: int = 0  # the offset after the last known message
     truncated_before: int = 0
@@ -115,7 +115,7 @@ class PartitionModel:
         self.end = max(self.end, base + len(doubt.messages))
 
     def refused(self, doubt: Doubt) -> None:
-        """Records that the append did not happen and will not."""
+        """Records that the append stored nothing and never will."""
         if doubt in self.doubts:
             self.doubts.remove(doubt)
 
@@ -129,7 +129,10 @@ class PartitionModel:
             doubt.is_open = False
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
-        """Records that a power cut may have lost the unsynced messages of the last `limit_ns`."""
+        """Records that a power cut may have lost the unsynced messages of the last `limit_ns`.
+
+        Puts them, and all messages after the first of them, in doubt.
+        """
         at_risk = [at for at, when in self.written_ns.items() if now_ns - when <= limit_ns]
         self.written_ns.clear()
         if at_risk:
@@ -280,7 +283,7 @@ class TopicModel:
     )  # allows what any settings since its creation allowed
     is_damaged: bool = False
     former_letters: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
-    """Groups that were deleted, with their dead letters as partition and offset."""
+    """The names of deleted groups, with their dead letters, each as a partition and an offset."""
 
     @property
     def is_kept_whole(self) -> bool:

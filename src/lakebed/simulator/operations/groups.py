@@ -27,7 +27,7 @@ HELD_MAX = 60  # how many tokens the consumers keep: the newest ones
 
 
 class Token(NamedTuple):
-    """A leased message that a consumer believes it still holds."""
+    """A leased message that a consumer treats as its own, even after the lease has ended."""
 
     topic: str
     group: str
@@ -41,7 +41,8 @@ def open_group(
 ) -> tuple[Group, GroupModel, TopicModel]:
     """Returns the step's group with its model and the model of its topic.
 
-    Creates the group if `creates`. Raises `NotFound` if the topic or the group does not exist.
+    Raises `NotFound` if the topic does not exist. If the group does not exist, creates it, or
+    without `creates` raises `NotFound`.
     """
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
     return open_named(context, topic_name, name, creates=creates)
@@ -89,7 +90,7 @@ def open_named(
 def doubt_times(context: Context) -> None:
     """Records that the ends of leases and delays are in doubt once their partition is opened.
 
-    In a partition that is open now, they do not change until it is closed and opened again.
+    In a partition that is open now, the ends do not change until it is closed and opened again.
     """
     for model in context.model.groups.values():
         for part in model.partitions:
@@ -211,7 +212,7 @@ def _lease(context: Context, step: Step) -> Answer:
 
 @contextmanager
 def _may_be_lost(context: Context, model: GroupModel) -> Iterator[None]:
-    """Records, if a crash happens inside, that the group may have leases unknown to the model."""
+    """If a crash ends the block, records that the group may have leases unknown to the model."""
     try:
         yield
     except Exception:
@@ -513,7 +514,10 @@ def _extended(
 
 
 def _drop(context: Context, chosen: list[Token]) -> None:
-    """Drops the settled tokens. In some cases keeps them, so that they are settled again later."""
+    """Drops the settled tokens, unless the first offset is a multiple of four.
+
+    Then keeps them, so that a later step settles the messages again.
+    """
     if chosen and chosen[0].message.offset % 4:
         gone = {id(token) for token in chosen}
         context.parts["tokens"] = [token for token in tokens(context) if id(token) not in gone]
@@ -638,7 +642,7 @@ def _delete(context: Context, step: Step) -> Answer:
 
 
 def forget(context: Context, key: tuple[str, str]) -> None:
-    """Records that a group was deleted. Its dead letters stay, for a new group of that name."""
+    """Records that a group was deleted. A new group of that name gets its dead letters."""
     model = context.model.groups.pop(key, None)
     topic_model = context.model.topics.get(key[0])
     if topic_model is not None:
@@ -740,7 +744,7 @@ def _redrive(context: Context, step: Step) -> Answer:
 
 
 def _check_redriven(topic_model: TopicModel, letters: Sequence[Any], what: str) -> None:
-    """Checks that each redriven message, or a later one with its key, is in the topic again."""
+    """Checks that each redriven message, or a later message with its key, is in the topic again."""
     for letter in letters:
         known = topic_model.partitions[letter.partition]
         is_there = any(
@@ -782,7 +786,7 @@ def _peek(context: Context, step: Step) -> Answer:
 
 
 def _check_lag(lag: Mapping[int, int], model: GroupModel, topic_model: TopicModel) -> None:
-    """Checks that the lag counts no more messages than exist after the settled ones."""
+    """Checks that the lag is at most the number of messages from the first unsettled one on."""
     for number, part in enumerate(model.partitions):
         known = topic_model.partitions[number]
         if known.in_flight or known.doubts or part.has_started_over:

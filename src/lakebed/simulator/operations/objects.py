@@ -67,7 +67,7 @@ def content_of(step: Step, size: int, part: int = 0) -> bytes:
 
 
 def part_heads(content: bytes) -> set[bytes]:
-    """Returns the first bytes of every part of a content; several contents may share them."""
+    """Returns the first bytes of each part of a content. Contents may have parts in common."""
     starts = (match.start() for match in re.finditer(b"object ", content))
     return {content[start : start + _PART_BYTES_MIN] for start in starts}
 
@@ -326,8 +326,8 @@ def _write(
 def _condition(
     context: Context, step: Step, known: BucketModel, model: KeyModel
 ) -> tuple[dict[str, str], bool, bool]:
-    """Returns the condition of a put, whether it must refuse the put, and whether it must allow the
-    put. The last two are both false if it is not certain whether the condition is met.
+    """Returns the condition of a put, whether the store must refuse the put, and whether it must
+    accept the put. Both are false if it is not certain whether the condition is met.
     """
     kind = step.arguments["condition"]
     current = model.current()
@@ -353,7 +353,7 @@ def _check_modified(context: Context, info: ObjectInfo, begun_ms: int, what: str
 
 
 def _is_marked(context: Context, name: str, key: str) -> bool:
-    """Returns whether the store reports the object as damaged, after a read or a check failed."""
+    """Returns whether the store has marked the object as damaged, as it does when a read fails."""
     try:
         return context.open_bucket(name).head(key).state is State.DAMAGED
     except LakebedError:
@@ -644,7 +644,7 @@ def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list
 
 
 def _touch_reserved(context: Context, step: Step) -> Answer:
-    """Tries to delete an object of the bucket that is reserved for logs; it must be refused."""
+    """Tries to delete an object of the bucket that is reserved for logs. The store must refuse."""
     what = f"delete an object of the reserved bucket {TIER2_BUCKET}"
     try:
         bucket = context.open_bucket(TIER2_BUCKET)
@@ -663,9 +663,10 @@ def _touch_reserved(context: Context, step: Step) -> Answer:
 
 
 def check_buckets(context: Context) -> None:
-    """Checks that the store has exactly the buckets that were created and not deleted.
+    """Checks that the store has the buckets that were created and not deleted, and no others.
 
-    Then checks the contents of each bucket. Does nothing if the model has no buckets.
+    Accepts a bucket whose creation or deletion is in doubt either way. Then checks the contents of
+    each bucket. Does nothing if the model has no buckets.
     """
     if not context.model.buckets and not context.model.maybe_buckets:
         return

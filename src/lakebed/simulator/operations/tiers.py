@@ -1,4 +1,4 @@
-"""Operator actions on the segments of logs: upload, evict, hydrate, repair, read the archive."""
+"""Operator actions on the segments of logs: upload, evict, hydrate, repair and archive reads."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
 
 def learn(context: Context, topic: StoreTopic) -> TopicModel:
     """Returns the model of an existing topic. Creates the model if the topic's creation was in
-    doubt.
+    doubt; raises a `Violation` if the topic must not exist.
     """
     model = context.model.topics.get(topic.name)
     if model is None:
@@ -95,7 +95,7 @@ def learn(context: Context, topic: StoreTopic) -> TopicModel:
 
 
 def missing(context: Context, name: str) -> Answer:
-    """Returns the answer for a missing topic, and checks that it is allowed to be missing."""
+    """Returns the answer for a missing topic, and checks that the topic may be missing."""
     known = context.model.topics.get(name)
     if known is not None and not known.is_damaged:
         may = name in context.model.maybe_deleted
@@ -227,12 +227,14 @@ def _delete(context: Context, step: Step) -> Answer:
 
 
 def note_deletion(context: Context, *names: str) -> None:
-    """Records that the losses of these topics or groups may no longer be on record."""
+    """Records that the damage records of these topics or groups may have been removed."""
     context.parts.setdefault("deleted_names", set()).update(names)
 
 
 def _maybe_close_groups(context: Context, name: str) -> None:
-    """Records that a deletion closes the topic's groups. If it fails, they are opened again."""
+    """Records that a deletion closes the topic's groups. If the deletion fails, they are opened
+    again.
+    """
     for key, group in context.model.groups.items():
         if key[0] == name:
             group.maybe_closed(context.machine.now_ns, is_disk_failing=context.is_troubled)
@@ -409,9 +411,9 @@ def _producer_of(
 
 
 def doubt_producers(context: Context) -> None:
-    """Records that partitions may have forgotten the idle producers, because the clock was set.
+    """Records that partitions may have forgotten idle producers, because the clock was set.
 
-    The clock may be set back before such a producer appends again.
+    Called at once, because the clock may be set back before such a producer appends again.
     """
     for kept in _producers(context).values():
         if abs(context.machine.wall_ms - kept[3]) > PRODUCER_MS:
@@ -450,7 +452,9 @@ def _rewind(
 def _out_of_order(
     context: Context, model: TopicModel, number: int, step: Step, what: str, error: LakebedError
 ) -> Answer:
-    """Gives the producer a new id, after the partition forgot it or lost its earlier appends."""
+    """Gives the producer a new id, because the partition forgot the producer or lost its earlier
+    appends.
+    """
     kept = _kept(context, model, number, step)
     assert kept is not None, f"{what}: {error}"
     kept[:3] = [0, None, kept[2] + 10]
@@ -771,7 +775,10 @@ def _commit_batches(context: Context, step: Step) -> Answer:
 
 
 def check_names(context: Context) -> None:
-    """Checks that the store has exactly the topics that were created and not deleted."""
+    """Checks that the store has the topics that were created and not deleted, and no others.
+
+    Accepts a topic whose creation or deletion is in doubt either way.
+    """
     names = [name for name in context.store.topics.names() if name in NAMES]
     for name in NAMES:
         if name not in names:

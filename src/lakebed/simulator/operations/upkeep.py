@@ -140,7 +140,9 @@ def _list_damage(context: Context, _step: Step) -> Answer:
 
 
 def _names_of(record: DamageRecord) -> set[str]:
-    """Returns the names whose deletion removes the record: of a group, also that of its topic."""
+    """Returns the names of topics and groups whose deletion removes the record. The record of a
+    group is also removed with its topic.
+    """
     return {record.name, record.name.partition("/")[0]}
 
 
@@ -206,7 +208,8 @@ def _compare(
     acknowledged: dict[str, list[int]],
     produced: dict[tuple[str, int], set[int]],
 ) -> None:
-    """Checks that the restored store has the records and messages acknowledged before the backup.
+    """Checks that the restored store has the records and messages acknowledged before the backup,
+    except those that retention may have removed.
 
     Does nothing if data was damaged on purpose.
     """

@@ -1,8 +1,8 @@
 """Converts columns that the compiled kernels return to Arrow columns.
 
 Nothing is copied where Arrow can use the same bytes. Spark has no unsigned numbers, so an unsigned
-integer becomes the signed integer with the same bits. Timestamps are clamped to Spark's range
-instead.
+integer becomes the signed integer with the same bits. Timestamps in milliseconds are converted to
+microseconds instead, and clamped to what fits a signed 64-bit number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REPEATED_STEP = 1024
 class Fields:
     """The columns of a data source with their Arrow and Spark types.
 
-    In its methods, `columns` selects some of the columns; None means all of them.
+    In its methods, `columns` selects columns and their order; None means all columns.
     """
 
     def __init__(self, types: Mapping[str, tuple[str, pa.DataType]]) -> None:
@@ -51,7 +51,7 @@ class Fields:
     def ddl(self, columns: Sequence[str] | None = None) -> str:
         """Returns the selected columns as a schema in Spark's DDL.
 
-        It must match the Arrow schema: Spark compares the two when the first batch arrives.
+        The DDL must match the Arrow schema: Spark compares the two when the first batch arrives.
         """
         return ", ".join(f"{name} {self._types[name][0]}" for name in self.checked(columns))
 
@@ -80,7 +80,7 @@ def integers(column: Column, kind: pa.DataType) -> pa.Array:
 
 
 def binary(gathered: Gathered) -> pa.Array:
-    """Converts byte strings that a kernel gathered to an Arrow array without a copy.
+    """Returns the result of the kernel `gather` as an Arrow array of byte strings, without a copy.
 
     An empty byte string and a null stay different.
     """
@@ -99,8 +99,8 @@ def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
     """Converts columns of milliseconds since 1970 to one Arrow column of timestamps in
     microseconds.
 
-    There must be at least one number. The numbers may be signed or unsigned. Values beyond the
-    range of the result are clamped to it.
+    No column may be empty. The numbers may be signed or unsigned. Values beyond the range of the
+    result are clamped to it.
     """
     numbers = np.concatenate([_as_int64(column) for column in columns])
     if numbers.max() > _MS_MAX or numbers.min() < -_MS_MAX:
@@ -125,7 +125,7 @@ def _as_int64(column: Column) -> np.ndarray:
 def repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
     """Returns a column of `count` rows that all have the same value.
 
-    The column is cached, because string columns are slow to create.
+    The most recently used columns are cached, because string columns are slow to create.
     """
     return _repeated(value, kind, -(-count // _REPEATED_STEP) * _REPEATED_STEP).slice(0, count)
 
@@ -136,8 +136,9 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def parts(batch: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """Yields slices of the batch of about equal size, with at most `rows_max` rows each. Copies
-    nothing.
+    """Yields slices of the batch of about equal size, with at most `rows_max` rows each.
+
+    Copies nothing. The batch must not be empty.
     """
     part_count = -(-batch.num_rows // rows_max)
     row_count = -(-batch.num_rows // part_count)

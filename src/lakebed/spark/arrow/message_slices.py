@@ -1,8 +1,9 @@
 """Finds where the keys, values and headers of a batch's messages are in the batch's buffer.
 
-The result has columns of positions and lengths. Fields that are not requested may be left out. A
-damaged headers block in `PlainMessages` is noticed only if keys or headers are requested; it raises
-the same error as reading the message. `PackedMessages` were checked when they were decoded.
+The result has columns of positions and lengths. Fields that are not requested may be left out. In
+`PlainMessages`, a message's key and headers are stored in its headers block; damage of that block
+is noticed only if keys or headers are requested, and raises the same error as reading the message.
+`PackedMessages` were checked when they were decoded.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 The rows have the same order as in the batches that the storage engine returned. An Arrow batch has
 at most `rows_max` rows, ten thousand by default: longer batches of the engine are cut, and shorter
-ones joined. Damage raises the same error as reading the messages does; no rows of the damaged
-batch, and of the batches joined with it, are returned then. Damage of a message's headers may be
-noticed only if its key or headers are selected.
+ones joined. Damage raises the same error as reading the messages does, instead of returning the
+Arrow batch that would contain the damaged message. Damage of a message's headers may be noticed
+only if its key or headers are selected.
 """
 
 from __future__ import annotations

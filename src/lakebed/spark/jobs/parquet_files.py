@@ -42,6 +42,7 @@ ROW_GROUP_BYTES = 32 * MIB
 BATCH_ROWS = 10_000
 
 _OURS = re.compile(r"part-[0-9]{5,9}\.parquet(\.[0-9a-f]{32}\.tmp)?|_SUCCESS")
+_NUMBER = re.compile(r"(?<=/part-)[0-9]{5,9}(?=\.parquet$)")
 
 
 class FoundFile(NamedTuple):
@@ -84,9 +85,10 @@ class FilesLocation:
         return LocalFileSystem() if self.prefix is None else self.prefix.file_system()
 
     def list_files(self) -> list[FoundFile]:
-        """Returns all files below the location, sorted by path, or the single file that it names.
+        """Returns all files below the location, sorted by path.
 
-        Raises `NotFound` if there is neither.
+        If the location is itself a file, returns only this file. Raises `NotFound` if the location
+        is neither a file nor a folder.
         """
         from pyarrow.fs import FileSelector, FileType
 
@@ -104,10 +106,11 @@ class FilesLocation:
         return sorted(listed)
 
     def prepare(self, *, overwrite: bool) -> None:
-        """Creates the folder for an export. Raises `AlreadyExists` if it already has files.
+        """Prepares the location for an export; creates the folder if it does not exist. Raises
+        `AlreadyExists` if there are already files.
 
-        With `overwrite`, files of an earlier export are removed first; any other file still raises
-        `AlreadyExists`.
+        With `overwrite`, the files of an earlier export are removed, and `AlreadyExists` is raised
+        only if there is any other file.
         """
         try:
             existing = self.list_files()
@@ -152,11 +155,13 @@ class FilesLocation:
 
 
 def parquet_files(location: FilesLocation) -> list[FoundFile]:
-    """Returns the Parquet files below the location, sorted by path, or the single file that it
-    names.
+    """Returns the files below the location whose names end with `.parquet`, sorted by path.
+
+    The files of an export are sorted by number, which may have more than five digits.
 
     Files are skipped if a part of their path below the location starts with a dot or an underscore.
-    Raises `NotFound` if there are no Parquet files.
+    If the location is itself a file, returns only this file. Raises `NotFound` if there are no such
+    files.
     """
     files = [file for file in location.list_files() if not _is_hidden(file.path, location)]
     files = [file for file in files if file.path.endswith(SUFFIX) or file.path == location.base]
@@ -165,7 +170,7 @@ def parquet_files(location: FilesLocation) -> list[FoundFile]:
             f"{location}: no file name ends with {SUFFIX}; files and folders whose names start "
             "with . or _ are skipped"
         )
-    return files
+    return sorted(files, key=lambda file: _NUMBER.sub(lambda number: f"{number[0]:0>9}", file.path))
 
 
 def write_file(
@@ -225,11 +230,13 @@ def read_batches(
             if groups:
                 yield from file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=columns)
         except pa.ArrowInvalid as error:
-            raise Corrupt(f"not a Parquet file: {_first_line(error)}", path=path) from error
+            raise Corrupt(f"not a valid Parquet file: {_first_line(error)}", path=path) from error
 
 
 def schema_of(location: FilesLocation, path: str) -> pa.Schema:
-    """Returns the Arrow schema of a Parquet file. Raises `Corrupt` if the file is not Parquet."""
+    """Returns the Arrow schema of a Parquet file. Raises `Corrupt` if the file is not a valid
+    Parquet file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -237,7 +244,7 @@ def schema_of(location: FilesLocation, path: str) -> pa.Schema:
         try:
             return parquet.ParquetFile(stream).schema_arrow
         except pa.ArrowInvalid as error:
-            raise Corrupt(f"not a Parquet file: {_first_line(error)}", path=path) from error
+            raise Corrupt(f"not a valid Parquet file: {_first_line(error)}", path=path) from error
 
 
 def _write(
@@ -257,7 +264,9 @@ def _write(
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Joins batches into tables that are large enough for a row group (32 MiB)."""
+    """Joins batches into tables of at least 32 MiB, one for each row group; the last table may be
+    smaller.
+    """
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []
@@ -282,7 +291,7 @@ def _is_hidden(path: str, location: FilesLocation) -> bool:
 @contextmanager
 def _converted_errors(location: FilesLocation) -> Iterator[None]:
     """Converts an `OSError` of the `with` block, from a disk or from S3, to a Lakebed error that
-    names the location.
+    names the file or the location.
     """
     try:
         yield

@@ -85,8 +85,9 @@ class PublicationReport:
 def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport:
     """Publishes all rows of the frame; the rows of each partition appear in one write.
 
-    Columns that messages do not have are dropped. `job` is the name of the job; together with the
-    name of the publication it identifies the write.
+    Columns that messages do not have are dropped, and so is `partition` unless the publication
+    keeps partitions. `job` is the name of the job; together with the name of the publication it
+    identifies the write.
     """
     application = f"{job} {to.name}" if to.name else f"{job} {token_hex(16)}"
     ends = _ends(to)
@@ -129,8 +130,8 @@ def _published(to: Publication, application: str, ends: dict[int, int]) -> Publi
     """Returns where the messages of the publication are.
 
     To find out, repeats the commit without rows: the store then returns the result of the first
-    commit. `ends` are the ends of the partitions before the write; messages before them are of an
-    earlier run.
+    commit. `ends` are the end offsets of the partitions before the write; messages with smaller
+    offsets are from an earlier run.
     """
     with writing(to.backend) as store:
         topic = store.topics.open(to.topic)

@@ -40,9 +40,10 @@ def replay(
 ) -> Report:
     """Publishes the messages or records of `origin` that are in `span` to the topic of `to`.
 
-    Raises `NotFound` if the origin is missing, or the target topic is missing and not to be
-    created, and `InputError` if partitions of a log are to be kept. If part of the range was
-    removed, the query fails: Spark raises an error whose text contains that of a `DataLost`.
+    Raises `NotFound` if the origin does not exist, or if the target topic does not exist and the
+    publication does not create it; `InputError` if `origin` is a log and partitions are to be kept.
+    If part of the range was removed, the query fails: Spark raises an error whose text contains
+    that of a `DataLost`.
     """
     check(origin, to)
     watcher = watcher or NullWatcher()
@@ -66,6 +67,8 @@ def replay(
 
 
 def check(origin: Origin, to: Publication) -> None:
-    """Raises `InputError` if partitions of a log are to be kept."""
+    """Raises `InputError` if `origin` is a log, which has no partitions, and partitions are to be
+    kept.
+    """
     if origin.is_log and to.keeps_partitions:
         raise InputError(f"cannot keep partitions, because {shown(origin.name)} is a log")

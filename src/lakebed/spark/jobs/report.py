@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 class Report:
     """The result of a Spark job.
 
-    `facts` are shown in their order in the text summary and in the JSON document, where numbers
-    stay numbers.
+    `facts` are shown in the order of the dictionary, both in the text summary and in the JSON
+    document.
     """
 
     job: str

@@ -5,9 +5,10 @@
     Span(start={None: "3:64"})                   # of a log
     Span(time_start_us=…, time_end_us=…)         # by the messages' own timestamps
 
-Ranges include their start and exclude their end. A span is resolved to positions once, when the job
-starts: later appends are not part of it, even if Spark repeats a task. Positions that were removed
-raise `DataLost` when they are read; positions that do not exist yet are ignored.
+Positions are offsets of a topic, or record ids of a log. Ranges include their start and exclude
+their end. A span is resolved to positions once, when the job starts: later appends are not part of
+the span, even if Spark repeats a task. Reading positions that were removed raises `DataLost`;
+positions that do not exist yet are ignored.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Resolved:
         return len(self.ranges)
 
     def options(self) -> dict[str, str]:
-        """Returns the options of the Spark data source for reading exactly these positions."""
+        """Returns the options with which Spark's data source reads exactly the positions of this
+        span.
+        """
         name = self.origin.name
         starts = {str(number): start for number, (start, _) in self.ranges.items()}
         ends = {str(number): end for number, (_, end) in self.ranges.items()}
@@ -101,7 +104,7 @@ class Resolved:
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
         """Returns a frame with the messages or records of the span.
 
-        Those of one partition are in order, within a task and from task to task.
+        The rows of one partition are in order, within a task and from task to task.
         """
         from pyspark.sql.functions import col, lit
 
@@ -117,7 +120,8 @@ class Resolved:
 def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
     """Converts the span to positions, and estimates how many rows and bytes it has.
 
-    Raises `NotFound` if the topic, the log or a partition does not exist.
+    Raises `NotFound` if the topic, the log or a partition of the span does not exist, and
+    `InputError` if a position is not valid.
     """
     from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
     from lakebed.spark.sources.settings import feed_state
@@ -158,8 +162,9 @@ def _check_numbers(span: Span, origin: Origin, *, count: int) -> None:
 def _range(feed: Feed, lane: Lane, span: Span, bounds: Bounds, *, since: int) -> tuple[int, int]:
     """Returns the positions of the span in a partition or log, up to its current end at most.
 
-    A start that was removed is returned unchanged, so that the read raises `DataLost`. `since` is
-    the position at which the span's time range starts, or 0.
+    The range is empty if the span does not include the partition. A start that was removed is
+    returned unchanged, so that the read raises `DataLost`. `since` is the position at which the
+    span's time range starts, or 0.
     """
     start = max(_position(feed, span.start, lane, bounds.start), since)
     end = min(_position(feed, span.end, lane, bounds.end), bounds.end)

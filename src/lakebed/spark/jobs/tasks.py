@@ -50,8 +50,9 @@ def grouped(
 ) -> list[range]:
     """Divides items into consecutive ranges, one per task, with about equal numbers of bytes.
 
-    `sizes` are the sizes of the items in bytes. A task gets about `task_bytes` at most; if there is
-    enough data, there are at least `tasks_min` tasks.
+    `sizes` are the sizes of the items in bytes. A task gets about `task_bytes` at most, unless a
+    single item is larger. If there are enough items and bytes, there are at least `tasks_min`
+    tasks.
     """
     total = sum(sizes)
     count = max(-(-total // task_bytes), min(tasks_min, total // BYTES_WORTH_A_TASK), 1)

@@ -14,9 +14,9 @@ It computes these tables, and writes them as Parquet and CSV into the output fol
   of the duration of completed uploads in milliseconds.
 - `bytes_per_tier`: per log, the bytes in each tier, at no more than a thousand points in time.
 
-Plots of all but `upload_retries` go to the same folder as PNGs. If retention removed the start of
-the history, the history begins with the oldest snapshot that can be read. Damaged parts of manifest
-logs are left out and reported.
+Unless they are turned off, plots of all tables but `upload_retries` go to the same folder as PNG
+files. If retention removed the start of a manifest log, the history begins with the oldest snapshot
+that can be read. Damaged parts of manifest logs are left out and reported.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def tier_history(
     """Analyses the tier history of these logs, or of all logs if `logs` is empty.
 
     Without `output`, no files are written. The lines of the report show all tables but
-    `bytes_per_tier`. The report's `is_good` is False if part of a manifest log is damaged.
+    `bytes_per_tier`. The report's `is_good` is False if damage of a manifest log was found.
     """
     watcher = watcher or NullWatcher()
     watcher.begin("list")
@@ -106,7 +106,8 @@ def tier_history(
 def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]:
     """Returns where the history of each of these logs begins, or of all logs if `logs` is empty.
 
-    Logs without a history are left out. Raises `NotFound` if a named log does not exist.
+    A log is left out if its manifest log is empty, or if the start of its manifest log was removed
+    and no snapshot can be read. Raises `NotFound` if a named log does not exist.
     """
     from lakebed.spark.sources.manifest_records import recorded
 
@@ -128,7 +129,11 @@ def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]
 
 
 def spans_in_task(table: pa.Table) -> pa.Table:
-    """Converts the manifest records of one segment, in any order, to its spans of time."""
+    """Converts the manifest records of one segment, in any order, to the spans of time that they
+    describe.
+
+    Rows about damage have no segment: they come together in a table of their own.
+    """
     import pyarrow as pa
 
     ordered = table.sort_by([("chunk_index", "ascending"), ("chunk_offset", "ascending")])
@@ -155,10 +160,11 @@ def _span_schema() -> pa.Schema:
 
 
 def _rows(spark: SparkSession, backend: Backend, beginnings: Sequence[Beginning]) -> DataFrame:
-    """Returns the manifest records of all logs.
+    """Returns the records about segments, and rows about damage, from the manifest logs of the logs
+    in `beginnings`, which must not be empty.
 
-    If retention removed the start of a log's history, also returns the state of each segment of
-    that log at the position where the history begins now.
+    Each manifest log is read from the log's beginning on. If retention removed earlier records,
+    also returns the state of each of the log's segments at its beginning.
     """
     frames = []
     for beginning in beginnings:
@@ -177,15 +183,18 @@ def _source(spark: SparkSession, backend: Backend, log: str, **options: str) -> 
 
 
 def _records(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
-    """Returns the manifest records of a log from the beginning of its history.
+    """Returns the records about segments in a manifest log, and rows about its damage, from the
+    beginning of the history.
 
-    Large unsigned numbers become negative here. That is harmless, because they are only compared
-    for equality.
+    Large unsigned numbers, such as checksums, become negative here. That is harmless, because the
+    job does not calculate with them.
     """
     frame = _source(spark, backend, beginning.log, columns=",".join(_COLUMNS))
     index, offset = beginning.chunk_index, beginning.chunk_offset
     frame = frame.where(
         f"chunk_index > {index} OR chunk_index = {index} AND chunk_offset >= {offset}"
+        # Damage of a chunk as a whole (offset 0) also concerns its part after the beginning.
+        f" OR chunk_index = {index} AND chunk_offset = 0 AND problem IS NOT NULL"
     )
     frame = frame.where("segment_id IS NOT NULL OR problem IS NOT NULL")
     no_state = ["CAST(NULL AS bigint) AS residency", "CAST(NULL AS bigint) AS pending"]

@@ -5,12 +5,13 @@ These are the kinds of spans:
 - A stay in a tier: from the record that put the segment there to the record that removed it.
 - A hydration: from its start to its completion or failure.
 - An upload: from its first attempt to its completion, with the numbers of attempts and failures.
-- A change of the number of bytes in a tier.
-- The number of records.
+- A change of the number of bytes that the segment has in a tier.
+- The number of the records about the segment.
 - Damage of the manifest log, or a torn end, in place of the records there.
 
-The engine defines how a record changes a segment's state (`aof.manifest.transitions`). A hydration
-that a crash interrupted and that was started again has no end time.
+The engine defines how a record changes a segment's state (`aof.manifest.transitions`). If a crash
+interrupted a hydration and the hydration was started again, the first of the two spans has no end
+time.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ class Span(NamedTuple):
     """A span of time in the history of one segment; a change of bytes at one moment; or, without a
     time, the number of records, or damage.
 
-    Fields that its kind does not use are None, 0 or False.
+    Fields that a kind does not use are None, 0 or False.
     """
 
     kind: str
-    tier: int
+    tier: int  # of a hydration, the source tier; of an upload, always 2
     started_ms: int
-    ended_ms: int | None = None  # None if it has not ended, or the end is unknown
-    is_cut: bool = False  # whether it began before the history does
+    ended_ms: int | None = None  # None if the span has not ended, or its end is unknown
+    is_cut: bool = False  # whether the span began before the history begins
     size_bytes: int | None = None  # by which a tier grew or, if negative, shrank
     outcome: str | None = None  # of damage, or a torn end: its description
-    tries: int | None = None  # of `RECORDS`: the number of records
-    failures: int | None = None
+    tries: int | None = None  # attempts of an upload; of `RECORDS`: the number of records
+    failures: int | None = None  # failed attempts of an upload
 
 
 class _Upload(NamedTuple):
@@ -66,8 +67,8 @@ class _Upload(NamedTuple):
 def spans_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Span]:
     """Yields the spans of one segment.
 
-    `rows` are its manifest records in order, as the data source `lakebed.manifest` returns them,
-    plus the column `at_ms`.
+    `rows` are the manifest records about this segment in order, as the data source
+    `lakebed.manifest` returns them, plus the column `at_ms`: their time in milliseconds.
     """
     fold = _Fold()
     count = 0

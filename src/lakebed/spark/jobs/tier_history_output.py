@@ -38,7 +38,7 @@ def write_tables(tables: Mapping[str, pa.Table], output: str | os.PathLike[str])
 def write_plots(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) -> list[str]:
     """Writes plots of the tables as PNG files to the folder `output`. Returns their paths.
 
-    `upload_retries`, and a table without data, get no plot.
+    There is no plot for `upload_retries`, or for a table without data to plot.
     """
     folder = Path(output)
     drawn = {

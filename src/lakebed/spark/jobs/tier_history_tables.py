@@ -141,9 +141,10 @@ def _arrow(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> pa.Table:
 
 
 def _bytes_over_time(spark: SparkSession, spans: DataFrame, groups: Iterable[Row]) -> pa.Table:
-    """Returns the number of bytes in each tier at the end of each time step in which it changed.
+    """Returns, per log, the number of bytes in each tier at the end of each time step in which
+    bytes changed.
 
-    A log has at most `MOMENTS_MAX` steps of equal length.
+    The history of a log is divided into at most `MOMENTS_MAX` steps of equal length.
     """
     edges: dict[str, tuple[int, int]] = {}
     for row in groups:

@@ -60,8 +60,8 @@ def export_topic(
 ) -> Report:
     """Exports a topic to Parquet files. Raises `AlreadyExists` if the target already has files.
 
-    With `overwrite`, files of an earlier export are removed first. An export that fails later may
-    leave files, but never `_SUCCESS`.
+    With `overwrite`, the files of an earlier export are removed first, and only other files raise
+    `AlreadyExists`. An export that fails while it writes may leave files, but not `_SUCCESS`.
     """
     if compression not in COMPRESSIONS:
         raise InputError(f"the compression of an export must be one of {', '.join(COMPRESSIONS)}")
@@ -102,8 +102,8 @@ def import_topic(
 ) -> Report:
     """Publishes the rows of Parquet files to a topic.
 
-    Raises `NotFound` if there are no files, and `InputError` if their columns are not those of
-    messages.
+    Raises `NotFound` if there are no Parquet files, and `InputError` if the columns of the first
+    file cannot be imported. If another file has other columns, the query fails.
     """
     watcher = watcher or NullWatcher()
     files = parquet_files(origin)
@@ -157,9 +157,10 @@ def cut(files: Sequence[FoundFile], *, piece_bytes: int) -> list[tuple[FilePiece
 
 
 def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
-    """Returns the columns of a file that are imported, which excludes `topic` and `offset`.
+    """Returns the columns of a file that are imported.
 
-    Raises `InputError` if there is a column that messages do not have, or no column `value`.
+    The file may have the columns `topic` and `offset`, but they are not imported. Raises
+    `InputError` if the file has any other column that messages do not have, or no column `value`.
     """
     from lakebed.spark.arrow.messages import FIELDS
 
@@ -167,8 +168,8 @@ def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
     for name in schema.names:
         if name not in FIELDS.names:
             raise InputError(
-                f"{path}: the column {name!r} cannot be published; the allowed columns are "
-                f"{', '.join(importable)}"
+                f"{path}: the column {name!r} cannot be imported; the columns of an import are "
+                f"{', '.join(importable)} ({' and '.join(_LEFT_OUT)} are ignored)"
             )
     if "value" not in schema.names:
         raise InputError(f"{path}: the file has no column 'value', which an import needs")
@@ -217,9 +218,9 @@ def _read_rows(
 
 
 def _same_columns(columns: Sequence[str], path: str, schema: pa.Schema) -> Sequence[str]:
-    """Returns `columns`, the columns of the first file.
+    """Returns `columns`, the imported columns of the first file.
 
-    Raises `InputError` if another file does not have the same columns, so that no column is
+    Raises `InputError` if the imported columns of this file differ from them, so that no column is
     silently dropped.
     """
     importable = importable_columns(schema, path)

@@ -3,13 +3,15 @@
     report = verify(spark, Backend(path=root))
 
 If the backend is a path, the tasks read the files: logs in all tiers with their manifest logs,
-topics, groups and objects. The findings are the same as those of `verify_store`. Each task checks a
-group of segments or object versions; the groups have about equal sizes. Damage is reported; it does
-not make a task fail. For an endpoint, which gives access to less, see `verify_remote`.
+topics, consumer groups and objects. The findings are the same as those of `verify_store`. Each task
+checks several pieces, such as segments; all tasks read about the same number of bytes. Damage is
+reported; it does not make a task fail. For an endpoint, which gives access to less, see
+`verify_remote`.
 
-Objects that have lost bytes are marked as damaged, and the mark of those that are whole again is
-removed. This is done by the process that has the store open, or by this process if there is none;
-it checks the objects again first. Parts of multipart uploads cannot be marked.
+Unless that is turned off, objects that have lost bytes are marked as damaged, and the marks of
+objects that are whole again are removed. This is done by the process that has the store open, or by
+this process if there is none; that process checks the objects again first. Parts of multipart
+uploads cannot be marked.
 """
 
 from __future__ import annotations
@@ -61,11 +63,11 @@ def verify(
     mark: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Checks the store, and marks damaged objects if `mark` is set.
+    """Checks the store, and updates the damage marks of objects if `mark` is set.
 
     Through an endpoint only part of the store is checked; see `verify_remote`. With `tier2`, the
-    objects of logs in Tier 2 are read too. The report's `is_good` is False if there is any damage,
-    or if a check failed to run.
+    segments of logs in Tier 2 are read too. The report's `is_good` is False if damage was found or
+    is on record, or if a part of the store could not be checked.
     """
     watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)

@@ -45,7 +45,7 @@ UNSEEN = (
     "through an endpoint, indexes, manifests and groups are not checked, and only one copy of each "
     "segment is: run lakebed verify on the node to check everything"
 )
-_OBJECTS_BYTES = 64 * MIB  # so that the objects get a task of their own
+_OBJECTS_BYTES = 64 * MIB  # assumed cost of checking all objects, when pieces are divided
 
 
 class AllObjects(NamedTuple):
@@ -63,13 +63,14 @@ class Plan(NamedTuple):
     topics: tuple[tuple[str, int], ...]  # name and number of partitions
     pieces: tuple[Piece, ...]
     damage: tuple[DamageRecord, ...] = ()  # recorded, not acknowledged
+    forgotten_count: int = 0  # losses that the record of damage had no space for
 
 
 def check_remote(
     spark: SparkSession, backend: Backend, *, tier2: bool, watcher: Watcher
 ) -> tuple[StoreReport, int]:
     """Checks a store over its HTTP API. Returns the findings, and about how many bytes were
-    read.
+    read from topics, logs and objects.
     """
     watcher.begin("list")
     [plan] = in_tasks(spark, partial(plan_in_task, tier2), [backend])
@@ -92,7 +93,7 @@ def plan_in_task(tier2: bool, backend: Backend) -> Plan:
         pieces: list[Piece] = []
         logs = store.logs()
         for name in logs:
-            log = store.log(name)
+            log = store.open_log(name)
             pieces += [
                 LogSegment(name, info, info.end or _durable_bytes(log, info))
                 for info in log.segments()
@@ -106,8 +107,14 @@ def plan_in_task(tier2: bool, backend: Backend) -> Plan:
                 segments = topic.partition(number).segments()
                 pieces += [TopicSegment(name, number, info) for info in segments]
         pieces.append(AllObjects())
-        damage = tuple(record for record in store.damage.list() if record.acknowledged_ms is None)
-        return Plan(tuple(logs), tuple(topics), tuple(pieces), damage)
+        ledger = store.damage.ledger()
+        return Plan(
+            tuple(logs),
+            tuple(topics),
+            tuple(pieces),
+            ledger.unacknowledged,
+            ledger.forgotten_count,
+        )
 
 
 def check_in_task(backend: Backend, pieces: Sequence[Piece]) -> list[Finding]:
@@ -118,7 +125,7 @@ def check_in_task(backend: Backend, pieces: Sequence[Piece]) -> list[Finding]:
 def _checked(store: RemoteStore, piece: Piece) -> Finding:
     try:
         if isinstance(piece, LogSegment):
-            return check_log_segment(store.log(piece.log), piece)
+            return check_log_segment(store.open_log(piece.log), piece)
         if isinstance(piece, TopicSegment):
             partition = store.topics.open(piece.topic).partition(piece.partition)
             return check_topic_segment(partition, piece)
@@ -159,7 +166,12 @@ def join_remote(plan: Plan, all_findings: Sequence[Finding]) -> StoreReport:
         ]
         topics.append(CheckedTopic(name, join_topic(findings)))
     return StoreReport(
-        tuple(logs), tuple(topics), objects, tuple(dict.fromkeys(unchecked)), damage=plan.damage
+        tuple(logs),
+        tuple(topics),
+        objects,
+        tuple(dict.fromkeys(unchecked)),
+        damage=plan.damage,
+        forgotten_count=plan.forgotten_count,
     )
 
 

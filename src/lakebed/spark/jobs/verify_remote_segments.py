@@ -71,8 +71,8 @@ def check_log_segment(log: RemoteLog, piece: LogSegment) -> LogFinding | None:
                 None,
             )
     raise NotFound(
-        f"{piece.info.path}: the segment kept moving between tiers while it was checked; run the "
-        "job again"
+        f"{piece.info.path}: {_TRIES} times, the segment was not in the tier that the node listed; "
+        "it may have moved between tiers: run the job again"
     )
 
 
@@ -170,8 +170,8 @@ def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> Topi
                 (segment for segment in partition.segments() if segment.base_offset == base), None
             )
     raise NotFound(
-        f"{piece.path}: the segment was compacted several times while it was checked; run the job "
-        "again"
+        f"{piece.path}: the segment was replaced before it could be read, {_TRIES} times; probably "
+        "compaction rewrites it: run the job again"
     )
 
 

@@ -8,16 +8,16 @@ from typing import Protocol
 class Watcher(Protocol):
     """Receives the progress of a job.
 
-    The methods are called in the thread of the job or in the thread that polls Spark. They must not
-    raise.
+    The methods may be called in the thread of the job, or in the thread that polls Spark. They must
+    not raise an error.
     """
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None:
         """Called when a step of the job starts; `what` names it. A `total` of 0 means unknown."""
 
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
-        """Called with the total amount of the step that is done so far, and the bytes read for
-        it.
+        """Called with how much of the current step is done so far, in the unit of the step, and
+        about how many bytes that is.
         """
 
     def report_line(self, text: str) -> None:

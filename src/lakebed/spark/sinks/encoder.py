@@ -56,7 +56,7 @@ class Target:
 
     @property
     def records_bytes_max(self) -> int:
-        """The maximum size of the records of one batch, before compression."""
+        """The maximum size in bytes of the records of one batch, before compression."""
         return self.request_bytes_max - record_bytes(0, RECORD_BATCH.size)
 
 
@@ -237,7 +237,7 @@ class Encoder:
         if records.message_count < len(stamps):
             raise TooLarge(
                 f"{self._target.topic}: the size of a message with its headers in bytes",
-                size=limit + 1,
+                size=None,
                 limit=limit,
             )
         return pack(

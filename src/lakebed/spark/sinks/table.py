@@ -185,8 +185,9 @@ def commit_messages(
 ) -> Committed:
     """Commits the files that are named in the messages of all tasks.
 
-    If the table does not accept the files, removes them. If the transaction was committed before,
-    removes those files that the table does not use.
+    If the table does not accept the files, or other writers keep committing first, removes the
+    files and raises the error. If the transaction was committed before, removes those files that
+    the table does not use.
     """
     files = files_in(messages)
     plans = [message.plan for message in messages if isinstance(message, FilesWritten)]
@@ -224,7 +225,7 @@ def files_in(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile
 
 
 def is_failed_task(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Returns whether a write was aborted because a task failed: then the task has no message.
+    """Returns whether an aborted write was aborted because a task failed: that task has no message.
 
     If all tasks have messages, the commit failed, and the commit itself decides which files to
     remove.
@@ -237,8 +238,8 @@ def remove_written(
 ) -> None:
     """Removes the files that are named in the tasks' messages.
 
-    If `job` is set, also removes all files whose names contain this id: tasks that failed have no
-    message.
+    If `job` is set, also removes all files whose names begin with `part-` and this id, because
+    tasks that failed have no message.
     """
     from pyarrow.fs import FileSelector
 

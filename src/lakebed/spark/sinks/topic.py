@@ -9,8 +9,8 @@ all of its messages or none, and its readers see all of them at the same time. A
 killed may leave some partitions without their messages.
 
 With `txnAppId` and `txnVersion` a write happens once, and repeating it completes it. The versions
-of an application must increase: a version that is not larger than the last one is ignored. Without
-these options, a repeated write appends its messages again (at least once).
+of an application must increase: a write whose version is not larger than the last one is ignored.
+Without these options, a repeated write appends its messages again (at least once).
 
 Options: `path` or `endpoint` (with `accessKey`, `secretKey`, `caFile`), `topic`; `createTopic`,
 with `partitions`; `compression` (none, gzip, snappy, lz4, zstd) and `batchBytes` of the record

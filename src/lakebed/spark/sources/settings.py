@@ -175,4 +175,5 @@ def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, F
 def not_found(kind: Kind, error: NotFound, names: Sequence[str]) -> NotFound:
     """Returns the error with up to 20 of the names that exist added to its message."""
     existing = ", ".join(sorted(names)[:20]) or "none"
+    existing += ", …" if len(names) > 20 else ""
     return NotFound(f"{error}; existing {kind.nouns}: {existing}")

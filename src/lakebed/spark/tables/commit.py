@@ -41,6 +41,7 @@ from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.log import read_change
 from lakebed.spark.tables.schemas import as_table_schema, check_partitioning, evolved
 from lakebed.spark.tables.snapshot import (
+    UnreadableTable,
     UnsupportedTable,
     check_overwritable,
     check_writable,
@@ -125,9 +126,9 @@ class Plan:
 
 
 def planned(place: TableLocation, target: Target) -> Plan:
-    """Returns how to write the files. Raises an error if the table does not accept the rows.
+    """Returns how to write the files. The table need not exist yet.
 
-    The table need not exist yet.
+    Raises `InputError` or `UnsupportedTable` if the table does not accept the rows.
     """
     table = find_table(place)
     if table is None:
@@ -176,7 +177,7 @@ def commit_files(
             elif not _evolve(table, place, plan, target):
                 if not files and not advances and not target.overwrites:
                     return Committed(table.version(), is_new=True)
-                _check_files(place, files, runner.clock)
+                check_files(place, files, runner.clock)
                 tried_from = table.version() if tried_from is None else tried_from
                 _commit_on(table, files, plan, target, _numbers(transaction, advances))
                 return Committed(table.version(), is_new=True)
@@ -184,7 +185,7 @@ def commit_files(
         except CommitFailedError as error:
             conflicts += 1
             event(_log, "commit_conflict", table=place, count=conflicts, why=error)
-        except (DeltaError, OSError, Unreachable) as error:
+        except (DeltaError, OSError, Unreachable, UnreadableTable) as error:
             failures += 1
             event(_log, "commit_failed", level=logging.WARNING, table=place, why=error)
             if failures >= FAILURES_MAX:
@@ -203,7 +204,8 @@ def replace_files(
     """Replaces all files and the schema of the table in one commit, if it still has this version.
 
     Returns False, and changes nothing, if the table has another version by now. `numbers` are the
-    new transaction numbers by application. Raises `CommitInDoubt` if the outcome is unknown.
+    new transaction numbers by application. Raises `UnsupportedTable` if Lakebed cannot write to the
+    table, and `CommitInDoubt` if the outcome is unknown.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -263,7 +265,7 @@ def _current_table(
     """Returns the current table, and the result of the commit if it was already made.
 
     `tried_from` is the version of the table before the first try, or None if no commit was tried.
-    If one was, raises `CommitInDoubt` in place of an `InputError` or `UnsupportedTable`.
+    If a commit was tried, raises `CommitInDoubt` in place of an `InputError` or `UnsupportedTable`.
     """
     try:
         table = find_table(place)
@@ -311,7 +313,7 @@ def _version_of(
     return None
 
 
-def _check_files(place: TableLocation, files: Sequence[WrittenFile], clock: Clock) -> None:
+def check_files(place: TableLocation, files: Sequence[WrittenFile], clock: Clock) -> None:
     """Raises `InputError` if a file that was written long ago does not exist any more.
 
     A vacuum by another program may have removed it as unused.

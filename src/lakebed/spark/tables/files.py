@@ -174,7 +174,7 @@ class _OpenFile:
             stream,
             schema,
             compression=options.compression,
-            store_schema=False,  # all readers, this one too, use the types of Parquet itself
+            store_schema=False,  # all readers, also Lakebed's, use the types of Parquet itself
             coerce_timestamps="us",
             metadata_collector=self._metadata,
         )

@@ -54,7 +54,7 @@ class TableLocation:
     bucket: str
     prefix: str
     region: str = REGION
-    ca_file: str = ""  # a path on all machines; if empty, the system's certificates are used
+    ca_file: str = ""  # the same path on all machines; if empty, the system's certificates are used
 
     @property
     def uri(self) -> str:
@@ -209,8 +209,8 @@ def bucket_and_prefix(table: str) -> tuple[str, str]:
         raise BadConfig(f"the option table is {shown(table)}: it must be bucket/prefix")
     if not prefix.isascii() or not prefix.isprintable() or set(prefix) & set(" %#?*<>{}|\\^`\"'"):
         raise BadConfig(
-            f"the option table is {shown(table)}: the prefix may only contain ASCII letters, "
-            "digits and other characters that need no escape in a URL"
+            f"the option table is {shown(table)}: the prefix must be printable ASCII without "
+            "spaces and without any of % # ? * < > { } | \\ ^ ` \" '"
         )
     return bucket, prefix
 

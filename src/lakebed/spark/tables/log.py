@@ -39,8 +39,8 @@ class Change:
 
     version: int
     added: tuple[AddedFile, ...]
-    removed: int
-    schema: dict[str, Any] | None = None  # the new schema, in the log's JSON
+    removed: int  # the number of removed files
+    schema: dict[str, Any] | None = None  # in the log's JSON; None if the version did not set it
     table_id: str = ""
     has_deletion_vectors: bool = False
 

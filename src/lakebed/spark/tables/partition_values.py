@@ -24,7 +24,9 @@ _FOLDER_CHARACTERS_MAX: Final = (
 
 
 def as_text(value: Any) -> str | None:
-    """Returns the text that the log stores for a partition value, or None for null."""
+    """Returns the text that the log stores for a partition value; None for null and for empty
+    text.
+    """
     match value:
         case None | "":
             return None

@@ -102,7 +102,7 @@ def check_partitioning(schema: StructType, columns: Sequence[str]) -> None:
 def evolved(
     table: StructType, rows: StructType, *, may_add: bool, may_widen: bool = True
 ) -> StructType:
-    """Returns the schema that the table needs to store the rows, which is often the same.
+    """Returns the schema that the table needs to store the rows: often the one that it has.
 
     Columns that the rows do not have become null. If `may_add`, new columns are added at the end.
     If `may_widen`, the rows may have smaller types of integers and floats than the table. Raises
@@ -147,7 +147,7 @@ def only(schema: StructType, columns: Sequence[str]) -> StructType:
 
 def is_readable_as(schema: StructType, requested: StructType) -> bool:
     """Returns whether rows with the schema `schema` can be returned with the schema `requested`
-    unchanged.
+    without converting a value. Columns that `schema` lacks become null.
     """
     comparison = _Comparison(may_widen=False)
     comparison.struct(_loosened(requested), _loosened(schema), "")

@@ -39,7 +39,15 @@ _NS_PER_US: Final = 1000
 
 
 class UnsupportedTable(LakebedError):
-    """The table uses a Delta feature that Lakebed does not support."""
+    """The table uses a Delta feature that Lakebed does not support, or has a property that forbids
+    the operation.
+    """
+
+    exit_code = 65
+
+
+class UnreadableTable(LakebedError):
+    """The log of the table cannot be read: it may be damaged."""
 
     exit_code = 65
 
@@ -56,11 +64,12 @@ class DataFile:
 def find_table(place: TableLocation) -> DeltaTable | None:
     """Returns the newest version of the table, or None if there is no table.
 
-    Raises `NotFound` if the bucket does not exist, `InputError` if the access key is refused, and
-    `Unreachable` if no server answers.
+    Raises `NotFound` if the bucket does not exist, `InputError` if the access key is refused,
+    `Unreachable` if the request fails for another reason, for example if no server answers, and
+    `UnreadableTable` if the log of the table is damaged.
     """
     from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
         with place.trusted():
@@ -71,6 +80,8 @@ def find_table(place: TableLocation) -> DeltaTable | None:
         return None
     except OSError as error:
         raise _unreachable(place, error) from error
+    except DeltaError as error:
+        raise _unreadable(place, error) from error
 
 
 def load_table(
@@ -78,36 +89,38 @@ def load_table(
 ) -> DeltaTable:
     """Returns the table at a version or as of a time; by default the newest version.
 
-    Raises `NotFound` if the table or the version does not exist, and `InputError` if the log has no
-    version that is as old as `moment_us`.
+    Raises `NotFound` if the table or the version does not exist, `InputError` if the log has no
+    version that is as old as `moment_us`, and `UnreadableTable` if the log is damaged.
     """
     from deltalake.exceptions import DeltaError
 
     table = find_table(place)
     if table is None:
         raise NotFound(f"{place} is not a Delta table: there is no log in {place.uri}/_delta_log")
-    try:
-        if version is not None:
-            table.load_as_version(version)
-        elif moment_us is not None:
-            version = _version_as_of(place, moment_us)
-            table.load_as_version(version)
-    except (DeltaError, ValueError) as error:
+    if version is None and moment_us is not None:
+        version = _version_as_of(place, moment_us)
+    if version is None or version == table.version():
+        return table
+    if version > table.version() or version not in _written_ns(place):
         raise NotFound(
             f"{place}: version {version} does not exist, or was removed; the newest is "
-            f"{newest_version(place)}"
-        ) from error
+            f"{table.version()}"
+        )
+    try:
+        with place.trusted():
+            table.load_as_version(version)
+    except OSError as error:
+        raise _unreachable(place, error) from error
+    except DeltaError as error:
+        raise _unreadable(place, error, version=version) from error
     return table
 
 
-def newest_version(place: TableLocation) -> int:
-    table = find_table(place)
-    return -1 if table is None else table.version()
-
-
 def check_readable(table: DeltaTable) -> None:
-    """Raises `UnsupportedTable` if the table uses a feature that reading its files does not
-    support.
+    """Raises `UnsupportedTable` if the table's rows cannot be read directly from its data files.
+
+    That is the case if it uses column mapping, has rows deleted with deletion vectors, or uses a
+    feature of Delta that Lakebed does not know.
     """
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
@@ -130,7 +143,8 @@ def check_readable(table: DeltaTable) -> None:
 
 
 def check_writable(table: DeltaTable) -> None:
-    """Raises `UnsupportedTable` if the table uses a feature that writing to it does not support.
+    """Raises `UnsupportedTable` if the table uses a Delta feature that its writers must support
+    and Lakebed does not.
 
     Rows are written only by adding files, so constraints and generated columns are not supported.
     """
@@ -244,16 +258,8 @@ def _version_as_of(place: TableLocation, moment_us: int) -> int:
 
     As usual in Delta, the time of a version is that of its file in the log.
     """
-    from pyarrow.fs import FileSelector
-
-    log = FileSelector(place.key("_delta_log"))
-    written_ns = {
-        int(info.base_name[:_VERSION_DIGITS]): info.mtime_ns
-        for info in place.file_system().get_file_info(log)
-        if _VERSION_FILE.fullmatch(info.base_name)
-    }
     versions = [
-        version for version, at_ns in written_ns.items() if at_ns // _NS_PER_US <= moment_us
+        version for version, at_ns in _written_ns(place).items() if at_ns // _NS_PER_US <= moment_us
     ]
     if not versions:
         raise InputError(
@@ -262,10 +268,30 @@ def _version_as_of(place: TableLocation, moment_us: int) -> int:
     return max(versions)
 
 
+def _written_ns(place: TableLocation) -> dict[int, int]:
+    """Returns when each version that the log still has was written."""
+    from pyarrow.fs import FileSelector
+
+    log = FileSelector(place.key("_delta_log"))
+    return {
+        int(info.base_name[:_VERSION_DIGITS]): info.mtime_ns
+        for info in place.file_system().get_file_info(log)
+        if _VERSION_FILE.fullmatch(info.base_name)
+    }
+
+
 def _has_deletion_vectors(table: DeltaTable) -> bool:
     import pyarrow as pa
 
     return bool(pa.table(table.deletion_vectors().read_all()).num_rows)
+
+
+def _unreadable(
+    place: TableLocation, error: Exception, *, version: int | None = None
+) -> UnreadableTable:
+    what = "the log of the table" if version is None else f"version {version} of the table"
+    why = str(error).partition("\n")[0]
+    return UnreadableTable(f"{place}: {what} cannot be read, its log may be damaged: {why}")
 
 
 def _unreachable(place: TableLocation, error: OSError) -> LakebedError:

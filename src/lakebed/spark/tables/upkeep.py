@@ -48,7 +48,9 @@ def optimize(
 
 
 def check_retention(retention_h: float) -> None:
-    """Raises `InputError` if a vacuum with that retention could remove files that are in use."""
+    """Raises `InputError` if the retention is less than a week: a vacuum could then remove files
+    that are in use.
+    """
     if not retention_h >= RETENTION_H:
         raise InputError(
             f"a vacuum retention of {retention_h:g} hours is too short: writers that have not "

@@ -16,11 +16,12 @@ is copied after that file:
 
 1. Groups first, so that no group is ahead of its topic, and everything that a consumer wrote before
    it acked (messages, objects) is in the snapshot.
-2. Topics, then logs: a message may name an object, and the cold segments of a log are in Tier 2.
+2. Topics, then logs, both before the objects: a message may name an object, and the cold segments
+   of a log may be objects.
 3. The metadata of objects, then the segments that it names.
 
 What may be missing: data that became durable after the backup began. Each group, partition and log
-has its own cut-off, and the objects have one.
+is copied as of its own moment, and all objects are copied as of one moment.
 """
 
 from lakebed.store.backup.catalogue import BackedFile, Snapshot

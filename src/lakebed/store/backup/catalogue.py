@@ -40,9 +40,9 @@ class BackedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str  # below the root, with "/"
     size: int
-    stored_bytes: int
+    stored_bytes: int  # how many bytes are in the pool; the others, up to `size`, are zeros
     parts: tuple[str, ...]  # the BLAKE3 of each part in hex, which is its name in the pool
-    seal: str = ""  # empty if the file may still change
+    seal: str = ""  # identifies a file that never changes again; empty for other files
 
     def part_sizes(self, part_bytes: int) -> list[int]:
         full_count, last_bytes = divmod(self.stored_bytes, part_bytes)
@@ -58,9 +58,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     program: str  # the release that took the backup
     part_bytes: int
     files: tuple[BackedFile, ...]
-    external: tuple[str, ...] = ()  # Tier 2 addresses that the store needs, which are not copied
+    external: tuple[str, ...] = ()  # logs with a Tier 2 outside the root, which is not copied
     left_out: tuple[str, ...] = ()  # names in the root that do not belong to the store
-    problems: tuple[str, ...] = ()  # damage in the store that was backed up
+    problems: tuple[str, ...] = ()  # damage in the store, and files with paths that are refused
 
     @property
     def size(self) -> int:
@@ -68,7 +68,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return sum(file.stored_bytes for file in self.files)
 
     def parts(self) -> dict[str, int]:
-        """Returns the sizes of the parts that the snapshot needs, by hash."""
+        """Returns the sizes in bytes of the parts that the snapshot needs, by hash."""
         sizes: dict[str, int] = {}
         for file in self.files:
             sizes.update(zip(file.parts, file.part_sizes(self.part_bytes), strict=True))

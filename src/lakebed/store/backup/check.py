@@ -29,15 +29,18 @@ class CheckReport(NamedTuple):
 def check_snapshot(
     vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
 ) -> CheckReport:
-    """Reads and checks all parts of a snapshot; returns all damage that was found."""
+    """Reads and checks all parts of a snapshot; returns all damage that was found.
+
+    Calls `progress` with the number of parts checked so far, and of all parts.
+    """
     parts = snapshot.parts()
     problems: dict[str, str] = {}
-    for index, (digest, size) in enumerate(parts.items()):
-        progress(index, len(parts))
+    for count, (digest, size) in enumerate(parts.items(), start=1):
         try:
             vault.part(digest, size=size)
         except Corrupt as error:
             problems[digest] = str(error)
+        progress(count, len(parts))
     damaged = tuple(
         DamagedPart(
             digest, problem, tuple(file.path for file in snapshot.files if digest in file.parts)

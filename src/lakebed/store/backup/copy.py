@@ -1,13 +1,14 @@
 """Copies files of a store to a vault in parts, except the parts that the vault already has.
 
 A file that never changes again is identified by its path, its size and its *seal*, the hash of its
-first and last bytes (where its headers, footers and checksums are). If the last snapshot has such a
-file and the pool has its parts, the file is not read again. Every other file is read, and the parts
-that the pool does not have are stored: for a file that only grew, these are its last parts.
+first and last bytes (where its headers, footers and checksums are). If the previous snapshot has
+such a file and the pool has its parts, only the first and last bytes are read. Every other file is
+read completely, and the parts that the pool does not have are stored: for a file that only grew,
+these are its last parts.
 
-Invariant: each part is hashed and stored from a single read, so the catalogue has exactly the bytes
-that were copied. It is an error if a file becomes shorter while it is copied (`SourceChanged`), or
-if the disk cannot read it (`Unreadable`).
+Invariant: each part is hashed and stored from a single read, so the hashes in the catalogue are
+those of the bytes that were stored. It is an error if a file becomes shorter while it is copied
+(`SourceChanged`), or if it cannot be opened or read (`Unreadable`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HEAD_BYTES, _TAIL_BYTES = 4 * KIB, 64 * KIB
 _TRIES_MAX = 3  # how many times to copy a file that becomes shorter
 
 Progress = Callable[[int], None]
-"""Called after each part with the number of bytes that were copied, or reused, so far."""
+"""Called after each part, and after each reused file, with the bytes copied or reused so far."""
 
 
 class SourceChanged(RetryError):
@@ -34,10 +35,10 @@ class SourceChanged(RetryError):
 
 
 class Unreadable(Corrupt):
-    """The disk cannot read the bytes of a file."""
+    """A file cannot be opened or read, or a folder cannot be listed."""
 
     def __init__(self, path: str, error: DiskError) -> None:
-        why = "failed" if error.code is None else os.strerror(error.code)
+        why = str(error) if error.code is None else os.strerror(error.code)
         super().__init__(f"cannot be read ({why})", path=path)
 
 
@@ -83,11 +84,13 @@ class Copier:
     ) -> None:
         """Copies the first `end` bytes of a file, by default all, followed by zeros up to `size`.
 
-        `is_sealed` means that the file never changes again. Raises `NotFound` if there is no such
-        file. For a file outside the store, `name` is its path in the catalogue, and `disk` is the
-        disk that it is on.
+        `is_sealed` means that the file never changes again. For a file outside the store, `name` is
+        its path in the catalogue, and `disk` is the disk that it is on. Raises `NotFound` if there
+        is no such file, `SourceChanged` if it is shorter than `end`, and `Unreadable` if it cannot
+        be opened or read. A file whose path is not allowed in a backup is only reported in
+        `problems`.
         """
-        with (disk or self._disk).open(path) as file:
+        with _open(disk or self._disk, path) as file:
             self.copy_open(name or self.name(path), file, end=end, size=size, is_sealed=is_sealed)
 
     def copy_open(
@@ -103,7 +106,7 @@ class Copier:
         if not is_safe_path(name):  # it could not be restored, and the store has no such names
             self.problems.append(f"{name!r} is not copied: its path is not allowed in a backup")
             return
-        end = file.size() if end is None else end
+        end = _size(file) if end is None else end
         size = end if size is None else size
         seal = _seal(file, end) if is_sealed else ""
         before = self._previous.get(name) if seal else None
@@ -129,7 +132,7 @@ class Copier:
         )
 
     def forget(self, prefix: str) -> None:
-        """Removes the files whose names begin with `prefix` from the copied files."""
+        """Removes the files whose names begin with `prefix` from `files`."""
         for name in [name for name in self.files if name.startswith(prefix)]:
             del self.files[name]
 
@@ -161,10 +164,21 @@ class Copier:
 
 
 def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
-    """Copies every file below a folder as it is; skips files that are removed meanwhile."""
+    """Copies every file below a folder as it is, without temporary files.
+
+    Files that are removed meanwhile are skipped. Files and folders that cannot be read are added to
+    the backup's problems.
+    """
     if not disk.is_folder(folder):
         return
-    for name in disk.names(folder):
+    try:
+        names = disk.names(folder)
+    except NotFound:
+        return
+    except DiskError as error:
+        copier.problems.append(str(Unreadable(folder, error)))
+        return
+    for name in names:
         path = os.path.join(folder, name)
         if disk.is_folder(path):
             copy_tree(copier, disk, path)
@@ -173,9 +187,10 @@ def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def copy_as_it_is(copier: Copier, path: str) -> None:
-    """Copies a file without interpreting it.
+    """Copies a file without interpreting it; does nothing if the file does not exist.
 
-    If the file cannot be read, that is added to the backup's problems.
+    If the file cannot be opened or read, or becomes shorter at each try, adds that to the backup's
+    problems.
     """
     for tries_left in reversed(range(_TRIES_MAX)):
         try:
@@ -189,6 +204,20 @@ def copy_as_it_is(copier: Copier, path: str) -> None:
         except SourceChanged as error:
             if not tries_left:
                 copier.problems.append(str(error))
+
+
+def _open(disk: Disk, path: str) -> File:
+    try:
+        return disk.open(path)
+    except DiskError as error:
+        raise Unreadable(path, error) from error
+
+
+def _size(file: File) -> int:
+    try:
+        return file.size()
+    except DiskError as error:
+        raise Unreadable(file.path, error) from error
 
 
 def _read(file: File, start: int, length: int) -> bytes:

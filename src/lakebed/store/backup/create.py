@@ -5,8 +5,9 @@ files into the root. If it is interrupted, there is no new snapshot; the parts t
 in the pool, and the next backup does not copy them again.
 
 A log, topic or object store that is too damaged to be read is copied file by file as it is, and
-reported as a problem. Damage of logs, topics, groups or objects never ends a backup: missing data
-is reported.
+reported as a problem. Damaged or missing data of logs, topics, groups and objects does not end a
+backup; it is reported. So are files that cannot be opened or read and folders that cannot be
+listed, for whatever reason.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from lakebed.base.errors import (
     DiskError,
     InputError,
     NotFound,
+    SyncFailed,
     UnknownVersion,
+    WriteFailed,
 )
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk
 from lakebed.keratin.paths import TOPICS_NAME
@@ -35,14 +38,21 @@ from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
 from lakebed.store import version
 from lakebed.store.backup.catalogue import PART_BYTES, Snapshot, snapshot_id_of
-from lakebed.store.backup.copy import Copier, Progress, SourceChanged, copy_tree
+from lakebed.store.backup.copy import (
+    Copier,
+    Progress,
+    SourceChanged,
+    Unreadable,
+    copy_as_it_is,
+    copy_tree,
+)
 from lakebed.store.backup.groups import copy_groups
 from lakebed.store.backup.logs import copy_log, external_tier2
 from lakebed.store.backup.objects import copy_objects
 from lakebed.store.backup.owner import begin_backup
 from lakebed.store.backup.pins import BackupPins
 from lakebed.store.backup.topics import copy_topic, topic_id
-from lakebed.store.backup.vault import Vault
+from lakebed.store.backup.vault import Vault, folder_of
 from lakebed.store.logs import log_names
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.stroma.paths import FOLDER_NAME as GROUPS_NAME
@@ -53,7 +63,6 @@ if TYPE_CHECKING:
 
 SETTINGS_NAME = "lakebed.toml"
 _ID_RANDOM_BYTES = 4
-_READING = ("read", "map")  # the operations that fail on a damaged disk
 _COPIED = frozenset(
     ("aof", TOPICS_NAME, GROUPS_NAME, "objects", OWN_FOLDER, DATABASE_NAME, SECRET_KEY_NAME,
      SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME)
@@ -69,7 +78,7 @@ class CreatedBackup(NamedTuple):
 
     snapshot: Snapshot
     put_count: int  # parts that the vault did not have before
-    put_bytes: int
+    put_bytes: int  # of these parts
 
 
 def create_backup(
@@ -81,10 +90,13 @@ def create_backup(
     connector: Connector | None = None,
     new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
 ) -> CreatedBackup:
-    """Takes a backup of everything that was durable before the call.
+    """Takes a backup of a store, with all data that was durable in the root before the call.
 
-    `connector` opens the metadata database of the object store. `new_token` returns the random
-    digits that end the snapshot's id.
+    Damage is reported in the `problems` of the snapshot. Calls `progress` with the number of bytes
+    copied or reused so far. `connector` opens the metadata database of the object store.
+    `new_token` returns the random digits that end the snapshot's id. Raises `InputError` if the
+    vault is inside the root or has the backups of another store, and `Locked` if it is a folder to
+    which another process is writing.
     """
     clock = store.runner.clock
     created_ms = clock.wall_ns() // NS_PER_MS
@@ -127,10 +139,14 @@ def create_backup(
 
 def _copy_topics(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> None:
     disk, root = store.disk, store.root
-    ids = {name: topic_id(disk, root, name) for name in topic_names(disk, root)}
-    groups = copy_groups(copier, disk, root)
+    before = _names(copier, store, TOPICS_NAME, topic_names)
+    ids = {name: topic_id(disk, root, name) for name in before or ()}
+    groups: dict[str, list[str]] = {}
+    with _Damage(copier, disk, os.path.join(root, GROUPS_NAME)):
+        groups = copy_groups(copier, disk, root)
     copied = set()
-    for name in topic_names(disk, root):
+    names = _names(copier, store, TOPICS_NAME, topic_names)
+    for name in names or ():
         folder = os.path.join(root, TOPICS_NAME, name)
         with _Damage(copier, disk, folder):
             if copy_topic(copier, disk, root, name, runner=store.runner, pins=pins):
@@ -138,18 +154,20 @@ def _copy_topics(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> None
                 continue
         if disk.is_folder(folder):
             copied.add(name)
-    for topic, names in groups.items():
-        # Groups that were copied from a topic deleted since do not belong to a new one of its name.
+    if before is None or names is None:
+        return  # it is not known which topics were deleted
+    for topic, file_names in groups.items():
+        # The groups of a topic that was deleted do not belong to a new topic of the same name.
         is_same = topic in ids and topic_id(disk, root, topic) == ids[topic]
         if topic not in copied or not is_same:
-            for file_name in names:
+            for file_name in file_names:
                 copier.files.pop(file_name, None)
 
 
 def _copy_logs(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> list[str]:
-    """Copies all logs; returns the Tier 2 address of each log whose Tier 2 is outside the root."""
+    """Copies all logs; returns the name and the address of each Tier 2 that is outside the root."""
     external = []
-    for name in log_names(store.disk, store.root):
+    for name in _names(copier, store, "aof", log_names) or ():
         pins.log(name)
         with _Damage(copier, store.disk, os.path.join(store.root, "aof", name)):
             copy_log(copier, store, name)
@@ -162,15 +180,29 @@ def _copy_logs(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> list[s
 
 def _copy_top(copier: Copier, store: ReadOnlyStore) -> None:
     for name in (SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME):
-        path = os.path.join(store.root, name)
-        if store.disk.exists(path):
-            copier.copy(path)
+        copy_as_it_is(copier, os.path.join(store.root, name))
+
+
+def _names(
+    copier: Copier,
+    store: ReadOnlyStore,
+    folder: str,
+    list_names: Callable[[Disk, str], list[str]],
+) -> list[str] | None:
+    """Returns the names of the topics or logs in a folder of the root.
+
+    If they cannot be listed, copies the files in the folder as they are, and returns None.
+    """
+    with _Damage(copier, store.disk, os.path.join(store.root, folder)):
+        return list_names(store.disk, store.root)
+    return None
 
 
 class _Damage:
     """A context manager for copying a folder.
 
-    If copying fails because the folder is damaged, its files are copied as they are.
+    If copying fails because the folder is damaged or cannot be read, that is added to the backup's
+    problems, and the folder's files are copied as they are.
     """
 
     def __init__(self, copier: Copier, disk: Disk, folder: str) -> None:
@@ -184,23 +216,25 @@ class _Damage:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is None or not self._is_damage(error):
             return False
+        if isinstance(error, DiskError):
+            error = Unreadable(os.fspath(error.path), error)
         self._copier.problems.append(str(error))
         self._copier.forget(f"{self._copier.name(self._folder)}/")
         copy_tree(self._copier, self._disk, self._folder)
         return True
 
     def _is_damage(self, error: BaseException) -> bool:
-        """Whether the error means that the store is damaged.
+        """Whether the error means that the folder is damaged, or that files in it cannot be read.
 
-        Errors of the vault and temporary errors do not.
+        Errors of a Tier 2 or of writing, newer formats and errors such as `Busy` do not.
         """
         match error:
-            case UnknownVersion() | Tier2Error():
+            case UnknownVersion() | Tier2Error() | WriteFailed() | SyncFailed():
                 return False
             case NotFound():
                 return self._disk.is_folder(self._folder)
             case DiskError():
-                return error.operation in _READING
+                return f"{os.fspath(error.path)}/".startswith(f"{self._folder}/")
         return isinstance(error, DataError | BadConfig | SourceChanged)
 
 
@@ -215,9 +249,10 @@ def _plain(text: str) -> str:
 
 
 def check_apart(root: str, address: str) -> None:
-    """Raises `InputError` if the folder for backups is inside the store's root."""
-    if "://" in address and not address.startswith("file://"):
-        return
-    folder = os.path.realpath(address.removeprefix("file://"))
-    if os.path.commonpath([folder, os.path.realpath(root)]) == os.path.realpath(root):
-        raise InputError(f"{address}: is inside the store's root; choose a folder outside the root")
+    """Raises `InputError` if `address` is a folder inside the store's root, or the root itself."""
+    folder, root = folder_of(address), os.path.realpath(root)
+    if folder is not None and os.path.commonpath([os.path.realpath(folder), root]) == root:
+        raise InputError(
+            f"{address}: the folder for backups is inside the store's root; choose a folder "
+            "outside the root"
+        )

@@ -1,12 +1,14 @@
 """Copies consumer groups into a backup: the snapshot, the delta and the settings of each group.
 
-The delta is read before the snapshot. If the writer merges the delta into a new snapshot in
-between, the copied delta is older than the snapshot; when the group is opened, only those of its
-events are applied that the snapshot lacks. In the opposite order, events would be missing. If there
-is a delta but no snapshot, the group is either new and is copied, or, if the delta is not its
-first, is being removed and is left out. A snapshot without its delta is left out if the group is
-being removed; otherwise it is copied, and opening the group reports the loss. Files whose group is
-unknown are copied as they are, and reported.
+A delta has the events since the last snapshot. It is read before the snapshot. If the writer merges
+the delta into a new snapshot in between, the copied delta is older than the copied snapshot; when
+the group is opened, only those of the delta's events are applied that the snapshot lacks. In the
+opposite order, events would be missing.
+
+If there is a delta but no snapshot, the group is either new and is copied, or, if the delta is not
+its first, is being removed and is left out. A snapshot without its delta is left out if the group
+is being removed; otherwise it is copied, and opening the group reports the loss. Files whose group
+is unknown are copied as they are, and reported.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from lakebed.stroma.recovery import FILE_BYTES_MAX, FIRST_GENERATION
 
 
 def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
-    """Copies all groups; returns the names of the copied files, by topic."""
+    """Copies all groups; returns the names of the copied files by topic.
+
+    Files whose group is unknown are copied, but are not in the result.
+    """
     names_by_topic: dict[str, list[str]] = {}
     for name in list_groups(disk, root):
         names = _copy_group(copier, disk, root, name)

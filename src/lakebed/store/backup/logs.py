@@ -1,10 +1,11 @@
 """Copies a log into a backup: its identity, manifest log, archive, and segments in Tiers 0 and 1.
 
-The manifest log is copied before the segments. Segments that it does not record yet are added to it
-when the restored log is opened, as after a crash. All segments are pinned before anything is read,
-until the objects are copied, so that segments which are in Tier 2 according to the manifest log are
-still there. A move between tiers that began before the pin may still complete: if a segment is not
-where the manifest log says, the whole log is copied again.
+The manifest log (the record of the segments and their tiers) is copied before the segments.
+Segments that it does not record yet are added to it when the restored log is opened, as after a
+crash. All segments are pinned before anything is read, until the objects are copied, so that
+segments which are in Tier 2 according to the manifest log are still there. A move between tiers
+that began before the pin may still complete: if a segment that is not in Tier 2 according to the
+manifest log is not in the copy, the whole log is copied again.
 
 A sealed segment is copied completely, other segments up to their durable end; the bytes after that
 are zeros in the copy. The durability cursor is only a hint and spare files are empty, so neither is
@@ -26,11 +27,12 @@ from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Busy, DataError, NotFound, UnknownVersion
+from lakebed.base.errors import Busy, DataError, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk, read_file
 from lakebed.base.units import MIB
 from lakebed.store.backup.copy import Copier, SourceChanged
 from lakebed.store.manifest_logs import stream_folders
+from lakebed.store.number_list import number_list
 from lakebed.store.read_only import ReadOnlyStore
 
 TRIES_MAX = 10
@@ -40,7 +42,11 @@ _CURSORS_NAME = "durability"
 
 
 def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
-    """Copies a log, whose segments the caller has pinned."""
+    """Copies a log, whose segments the caller has pinned; repeats the copy if segments move.
+
+    Raises `Busy` if the log changes too fast to be copied, and `NotFound` or `SourceChanged` if a
+    file is missing or too short again and again. Segments that are lost are only reported.
+    """
     paths = LogPaths(store.root, name)
     missing_before: list[int] | None = None
     errors: list[str] = []
@@ -57,24 +63,26 @@ def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
         if not missing:
             return
         if missing == missing_before:  # lost, not moved
-            shown = ", ".join(map(str, missing[:10]))
-            copier.problems.append(f"the log {name}: segments are missing: {shown}")
+            copier.problems.append(f"the log {name}: segments are missing: {number_list(missing)}")
             return
         missing_before = missing
     raise Busy(f"the log {name} changes too fast to be copied; try the backup again later")
 
 
 def external_tier2(disk: Disk, root: str, name: str) -> str | None:
-    """Returns the address of a log's Tier 2 if that is outside the root, else None."""
+    """Returns the address of a log's Tier 2 if that is outside the root, else None.
+
+    Also returns None if `log.json`, which has the address, is missing, damaged or unreadable.
+    """
     try:
         address = load_identity(disk, LogPaths(root, name)).tier2
-    except (NotFound, DataError):
+    except (NotFound, DataError, DiskError):
         return None
     return None if address in (OWN_FOLDER, OWN_STORE) else address
 
 
 def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]:
-    """Copies a log once; returns the ids of segments that are missing in the copy.
+    """Copies a log once; returns the ids of segments that are neither in the copy nor in Tier 2.
 
     These segments moved to another tier meanwhile, or are lost.
     """
@@ -97,7 +105,7 @@ def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]
 
 
 def _copy_manifest(copier: Copier, disk: Disk, paths: LogPaths) -> dict[int, int]:
-    """Copies the manifest logs; returns the tiers of each recorded sealed segment, by its id."""
+    """Copies the manifest logs; returns the tiers of the sealed segments in them, by segment id."""
     residency: dict[int, int] = {}
     for stream in stream_folders(disk, paths):
         manifest = ManifestPaths(os.path.join(paths.manifest, stream))
@@ -146,7 +154,10 @@ def _copy_segments(
 
 
 def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
-    """Copies the indexes: all files except segments, spare files and the sealed pointer."""
+    """Copies the indexes: all files in the folder `segments` that are no segments or spare files.
+
+    The sealed pointer and temporary files are left out too.
+    """
     for name in disk.names(paths.segments):
         is_other = name.endswith((".seg", SPARE_SUFFIX, TEMPORARY_SUFFIX))
         path = os.path.join(paths.segments, name)
@@ -155,7 +166,10 @@ def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
 
 
 def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
-    """Copies the files of a folder whose files are complete as soon as they appear."""
+    """Copies the files of a folder, if it exists; each file is complete as soon as it has its name.
+
+    Temporary files and durability cursors are left out.
+    """
     if disk.is_folder(folder):
         for name in disk.names(folder):
             if not name.endswith(TEMPORARY_SUFFIX) and name != _CURSORS_NAME:
@@ -163,7 +177,7 @@ def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def _missing(copier: Copier, paths: LogPaths, residency: dict[int, int]) -> list[int]:
-    """Returns the ids of segments that are not in Tier 2 and not in the copy."""
+    """Returns the ids of the segments in `residency` that are neither in Tier 2 nor in the copy."""
     prefix = f"{copier.name(paths.folder)}/"
     copied = {
         name.rpartition("/")[2][:20]

@@ -45,7 +45,7 @@ _PIECES_BYTES = (MIB, 4 * KIB, 64, 1)  # the smaller sizes are for the end of a 
 def copy_objects(
     copier: Copier, disk: Disk, root: str, *, connector: Connector | None = None
 ) -> None:
-    """Copies the object store; does nothing if there is none."""
+    """Copies the object store, if there is one, and the key that encrypts its secrets."""
     paths = LakePaths(root)
     rows: list[SegmentRow] | None = []
     if any(map(disk.exists, paths.traces)):
@@ -63,7 +63,8 @@ def _copy_metadata(
 ) -> list[SegmentRow] | None:
     """Copies the metadata; returns the segments that it names.
 
-    Returns None if the metadata is lost or damaged.
+    If the metadata is lost or damaged, copies its files as they are, if they exist, and returns
+    None.
     """
     from lakebed.seglake.lost_metadata import LostMetadataCheck
     from lakebed.seglake.meta.connection import NoMetadata, connect_read_only
@@ -100,9 +101,9 @@ def _copy_metadata(
 
 
 def _copy_damaged(copier: Copier, path: str, target: str, connector: Connector) -> None:
-    """Copies the bytes of a damaged database through SQLite.
+    """Copies the bytes of a damaged database to the file `target`, through SQLite.
 
-    If this process opened and closed the file itself, closing it would release SQLite's locks.
+    This process must not open the database file itself: closing it would release SQLite's locks.
     """
     from lakebed.seglake.meta.copies import translating
 

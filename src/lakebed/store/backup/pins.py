@@ -60,9 +60,9 @@ class BackupPins:
         )
 
     def renew(self) -> None:
-        """Renews the pins that are due. Call it often during the backup.
+        """Renews the pins that are due. The backup must call this often.
 
-        Raises `Busy` if a pin has already expired.
+        Raises `Busy` if a pin has expired or no longer exists.
         """
         now_ns = self._clock.monotonic_ns()
         for pin_id, held_ns in list(self._held.items()):

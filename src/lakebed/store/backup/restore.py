@@ -1,16 +1,17 @@
 """Restores a store from a backup, into a root that is empty or does not exist.
 
 Every part is compared with its hash before it is written. `restoring.json` is written first and
-`store.json` last, when everything else is durable. So an interrupted restore cannot be opened as a
-store, and running the same restore again continues it.
+`store.json` last, when everything else is durable. So a root with an interrupted restore cannot be
+opened as a store. Restoring the same snapshot into it again completes the restore.
 
 A failed sync is not retried, because the files that it covered may look whole although they are
 only in memory. The file `restoring.json.unsynced` records the failure, and the next restore into
 the folder starts over with new files.
 
-A damaged part only affects the files that need it. All other files are restored, and the error
-names the damaged files. Then the root cannot be opened as a store, unless `salvage` is set: with
-it, the root becomes a store without these files, and a damaged `store.json` is written anew.
+A damaged part only affects the files that need it. All other files are restored. Without `salvage`,
+`DamagedBackup` is raised then, with the damaged files, and the root cannot be opened as a store.
+With `salvage`, the root becomes a store without these files, and a new `store.json` is written if
+that is damaged.
 """
 
 from __future__ import annotations
@@ -81,9 +82,9 @@ class RestoreReport(NamedTuple):
     """The result of a restore: a complete store, except for the `damaged` files."""
 
     snapshot: Snapshot
-    file_count: int
+    file_count: int  # restored files, not counting damaged files
     byte_count: int
-    damaged: tuple[str, ...]
+    damaged: tuple[str, ...]  # each with what is wrong
 
 
 def restore(
@@ -96,12 +97,13 @@ def restore(
     progress: Progress = no_progress,
     connector: Connector | None = None,
 ) -> RestoreReport:
-    """Restores a snapshot into a root.
+    """Restores a snapshot into a root, or completes an unfinished restore of the same snapshot.
 
-    A root with an unfinished restore of the same snapshot is completed. Raises `AlreadyExists` if
-    the root has other files, `NoSpace` if the disk is too small (a new restore then fails before
-    any file is restored), and `DamagedBackup` if files are damaged and `salvage` is not set.
-    `connector` opens the metadata database on `disk`.
+    Raises `AlreadyExists` if the root has other files or an unfinished restore of another snapshot,
+    `NoSpace` if the disk is too small (a new restore then fails before any file is restored), and
+    `DamagedBackup` if files are damaged in the backup and `salvage` is not set. Calls `progress`
+    with the number of bytes restored so far, and the number of all bytes. `connector` opens the
+    metadata database on `disk`.
     """
     check_snapshot(snapshot, path=vault.address)
     _check_root(disk, root, snapshot)
@@ -216,9 +218,9 @@ class _Restore:
             after = manifests[-1][0]
 
     def _manifests(self, database: str, after: str) -> list[tuple[str, bytes]]:
-        """Returns the next manifests after the version id `after`.
+        """Returns the next manifests after the version id `after`, each with its version id.
 
-        The list is empty if there are no more, or if the metadata is damaged.
+        The list is empty if there are no more, or if the metadata cannot be read.
         """
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.meta.copies import written_manifests
@@ -235,7 +237,11 @@ class _Restore:
             return []
 
     def _store_version(self, last: BackedFile | None) -> bytes:
-        """Returns the content of the restored `store.json`; `last` is the file in the backup."""
+        """Returns the content to write to `store.json`.
+
+        `last` is the file in the backup, or None if the backup has none. If it is missing or
+        damaged, the content is new.
+        """
         if last is None:  # only an `AofManager` ever wrote the root
             return self._new_version()
         sizes = last.part_sizes(self._snapshot.part_bytes)
@@ -248,6 +254,7 @@ class _Restore:
         except Corrupt as error:
             self._damaged.append(f"{last.path}: {error}")
             return self._new_version()
+        self._advance(last.stored_bytes)  # the last file, which `_finish` writes
         return _restored_now(store_version)
 
     def _new_version(self) -> bytes:
@@ -290,7 +297,10 @@ def _restored_now(store_version: version.StoreVersion) -> bytes:
 
 
 def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
-    """Raises an error if the root has anything but an unfinished restore of the same snapshot."""
+    """Raises an error if the root has anything but an unfinished restore of the same snapshot.
+
+    The store's lock file and `lost+found` are allowed.
+    """
     if not disk.exists(root):
         return
     if not disk.is_folder(root):
@@ -340,9 +350,10 @@ def _mark(disk: Disk, root: str, snapshot: Snapshot) -> None:
 
 
 def _distrust(disk: Disk, root: str) -> None:
-    """Marks the restored files as not durable: the next restore writes all of them again.
+    """Marks the restored files as not durable, so that the next restore writes all of them again.
 
-    The mark itself need not be durable: after a power cut, only data that is on disk is read.
+    If the mark cannot be written, removes the files instead. The mark itself need not be durable:
+    after a power cut, only data that is on disk is read.
     """
     with contextlib.suppress(LakebedError):
         disk.unlink(os.path.join(root, version.FILE_NAME))
@@ -363,7 +374,7 @@ def _remove_untrusted(disk: Disk, root: str) -> None:
 
 
 def _remove_contents(disk: Disk, root: str) -> None:
-    """Removes everything from the root except the lock and the markers of the restore."""
+    """Removes everything from the root except the lock, `lost+found` and the restore's marks."""
     for name in disk.names(root):
         if name not in _ALLOWED and name != _UNSYNCED_NAME:
             _remove(disk, os.path.join(root, name))

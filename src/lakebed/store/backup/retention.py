@@ -14,7 +14,7 @@ from lakebed.store.backup.vault import Vault
 
 
 class RemovedSnapshots(NamedTuple):
-    """The snapshots and parts that were removed."""
+    """The ids of the snapshots that were removed, and the number and size of the removed parts."""
 
     snapshot_ids: tuple[str, ...]
     part_count: int
@@ -22,9 +22,12 @@ class RemovedSnapshots(NamedTuple):
 
 
 def keep_snapshots(vault: Vault, count: int) -> RemovedSnapshots:
-    """Removes all but the newest `count` snapshots, and all parts that those do not need."""
+    """Keeps the newest `count` snapshots with their parts; removes all other snapshots and parts.
+
+    Raises a `DataError`, and removes nothing, if a snapshot that is to be kept is damaged.
+    """
     if count < 1:
-        raise InputError(f"--keep {count}: must be 1 or more")
+        raise InputError(f"--keep {count}: the number of backups to keep must be 1 or more")
     with vault.lock():
         ids = vault.snapshot_ids()
         kept, removed = ids[-count:], ids[:-count]

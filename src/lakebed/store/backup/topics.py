@@ -2,7 +2,7 @@
 
 The manifest of a partition is read before its segments are listed, and must be unchanged after
 that, so that it names no segment that is not copied. Segments are copied up to the durable end.
-Indexes are copied only for sealed segments: opening the partition builds the others again.
+Indexes are copied only for sealed segments: opening the restored partition builds the others.
 
 A batch commit writes `commit.bin`, the log and the ledger (`commits.json`) one after another. Their
 copies are consistent if the ledger is the same before the segments are listed and after
@@ -18,7 +18,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from lakebed.base.errors import BadConfig, Busy, DataError, NotFound, UnknownVersion
+from lakebed.base.errors import (
+    BadConfig,
+    Busy,
+    DataError,
+    DiskError,
+    NotFound,
+    UnknownVersion,
+)
 from lakebed.base.files import Disk, File, read_file
 from lakebed.base.runner import Runner
 from lakebed.base.units import GIB
@@ -37,19 +44,26 @@ _BESIDE = (SegmentFile.INDEX, SegmentFile.TIME_INDEX, SegmentFile.PRODUCERS)
 
 
 def topic_id(disk: Disk, root: str, topic: str) -> str | None:
-    """Returns the id of a topic; None if there is no such topic, or its identity is damaged."""
+    """Returns the id of a topic.
+
+    Returns None if there is no such topic, or its `topic.json` is damaged or unreadable.
+    """
     try:
         return load_identity(disk, TopicPaths(root, topic)).topic_id
     except UnknownVersion:
         raise
-    except (NotFound, DataError, BadConfig):
+    except (NotFound, DataError, DiskError, BadConfig):
         return None
 
 
 def copy_topic(
     copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, pins: BackupPins
 ) -> bool:
-    """Copies a topic. If it is deleted meanwhile, leaves it out of the backup and returns False."""
+    """Copies a topic, and returns True.
+
+    If the topic is deleted meanwhile, leaves it out of the backup and returns False. Raises `Busy`
+    if a partition changes too fast to be copied.
+    """
     paths = TopicPaths(root, topic)
     try:
         identity = load_identity(disk, paths)
@@ -68,7 +82,10 @@ def copy_topic(
 def _copy_partition(
     copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, pins: BackupPins
 ) -> None:
-    """Copies a partition; starts again if files were removed or replaced meanwhile."""
+    """Copies a partition; starts again if files were removed or replaced meanwhile.
+
+    Raises `Busy` if the partition changes too fast to be copied.
+    """
     if not disk.is_folder(paths.segments):
         return  # the partition was never opened
     pin_id = pins.partition(paths.topic, paths.number)
@@ -130,7 +147,7 @@ def _try_partition(
 def _copy_segments(
     copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[PartitionSegment]
 ) -> list[str]:
-    """Copies segments; returns a text for each segment that is missing or incomplete."""
+    """Copies segments; returns a text for each segment that is missing, unreadable or too short."""
     lost = []
     for info in segments:
         if info.end <= RECORDS_START and not disk.exists(info.path):

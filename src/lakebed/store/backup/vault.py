@@ -76,9 +76,10 @@ class Vault:
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         is_empty: Callable[[], bool] | None = None,
     ) -> None:
-        """`is_empty` returns whether a new vault can be created: whether there are no other files.
+        """`is_empty` returns whether there are no other files, so that a new vault can be created.
 
-        `lock` returns a context in which only this process may write.
+        By default, it looks for any object in `store`. `lock` returns a context in which only this
+        process may write; by default there is no lock.
         """
         self.store = store
         self.address = address
@@ -114,12 +115,12 @@ class Vault:
             raise Corrupt("the file is damaged, or is not a `backup.json`", path=path) from None
 
     def begin(self, *, store_created_ms: int, is_ours: Callable[[], bool] = lambda: True) -> None:
-        """Makes this the vault of a store, or checks that it already is.
+        """Assigns a new vault to a store, or checks that the vault belongs to the store.
 
-        `store_created_ms` is the store's creation time, which identifies it; 0 if the store has
+        `store_created_ms` is the store's creation time, which identifies the store; 0 if it has
         none. If the vault has recorded 0, `is_ours` is called, which compares the store with the
-        newest backup. Raises `InputError` if the vault has the backups of another store, or has
-        files that are not backups.
+        newest backup. Raises `InputError` if the vault has the backups of another store, or if
+        there is no vault yet but there are other files.
         """
         try:
             marker = self.marker()
@@ -173,7 +174,7 @@ class Vault:
         return snapshot
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Writes the catalogue of a snapshot, which completes the backup; its parts must exist."""
+        """Writes the catalogue of a snapshot, whose parts must exist; this completes the backup."""
         self._put(_snapshot_key(snapshot.snapshot_id), encode_snapshot(snapshot))
 
     def delete_snapshot(self, snapshot_id: str) -> None:
@@ -182,7 +183,7 @@ class Vault:
     # The pool.
 
     def pool(self) -> dict[str, int]:
-        """Returns the sizes of all parts, by hash."""
+        """Returns the sizes in bytes of all parts in the pool, by hash."""
         listed = ((info.key.rpartition("/")[2], info) for info in self.store.list(POOL_PREFIX))
         return {digest: info.size for digest, info in listed if info.key == part_key(digest)}
 
@@ -232,9 +233,9 @@ def open_vault(
     Creates nothing, and does not connect to the bucket yet.
     """
     store = open_object_store(address, disk=disk, options=options)
-    if not isinstance(store, FolderStore):
+    folder = folder_of(address)
+    if folder is None:
         return Vault(_retrying(store, runner), address=address)
-    folder = unquote(address.removeprefix("file://")) if "://" in address else address
     folder_store = FolderStore(disk, folder)
 
     @contextmanager
@@ -254,6 +255,14 @@ def open_vault(
         return set(names) <= {LOCK_NAME, "lost+found", *begun}
 
     return Vault(folder_store, address=address, lock=lock, is_empty=is_empty)
+
+
+def folder_of(address: str) -> str | None:
+    """Returns the path of the folder at a vault's address; None if the vault is no folder."""
+    scheme, separator, path = address.partition("://")
+    if not separator:
+        return address
+    return unquote(path) if scheme == "file" else None
 
 
 def _retrying(store: ObjectStore, runner: Runner) -> ObjectStore:

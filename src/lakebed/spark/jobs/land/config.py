@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -78,11 +78,11 @@ class LandConfig:
     `{name}` in `table` stands for the name of the topic or log; each topic or log then has its own
     table, and its own folder below `checkpoint`.
 
-    If `values` is `json`, each field of a JSON value gets a column, and the names of the columns
-    that describe the message start with `prefix`. Without a `schema`, the fields of a new table are
-    taken from a sample, and `evolves` is on by default: new fields become columns. With a schema,
-    `evolves` is off by default. If it is off, fields without a column are dropped, and with a
-    schema also those that it does not name.
+    If `values` is `json`, the fields of the JSON values become columns, and the names of the
+    columns that describe the message start with `prefix`. Without a `schema`, the fields of a new
+    table are taken from a sample, and `evolves` is on by default: new fields become columns. With a
+    schema, `evolves` is off by default. If `evolves` is off, fields without a column are dropped;
+    with a schema, so are fields that the schema does not name.
     """
 
     source: Backend
@@ -94,7 +94,7 @@ class LandConfig:
     values: Values = "raw"
     schema: str = ""  # Spark DDL: `id BIGINT, name STRING`
     evolves: bool | None = None
-    message_columns: tuple[str, ...] | None = None  # None: all, except value and headers for JSON
+    message_columns: tuple[str, ...] | None = None  # None: all; with JSON no value or headers
     prefix: str = "_"
     time_partition: TimePartition = "none"
     dead_letters: str = ""  # the name of their table; `{name}` as in `table`
@@ -111,12 +111,12 @@ class LandConfig:
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
     creates_bucket: bool = False  # otherwise a missing bucket is an error
-    optimize_batches: int = 50  # between two runs of optimize; 0 means never
+    optimize_batches: int = 50  # optimize and vacuum after so many batches; 0 means never
     optimizes_at_end: bool = False
     widens: bool = False  # before landing: widen columns to fit rescued values
     retries_dead_letters: bool = False  # after that: land dead letters again
     vacuum_retention_h: float | None = (
-        None  # vacuum with each optimize; for Parquet also at the end
+        None  # None: no vacuum; else with each optimize, and for Parquet also at the end
     )
 
     def __post_init__(self) -> None:
@@ -167,11 +167,24 @@ class LandConfig:
 
     @property
     def _needs_upkeep(self) -> bool:
-        """True if tables need to be optimized or vacuumed.
-
-        Plain Parquet tables need only a vacuum, and only if one is configured.
+        """Whether tables are ever optimized or vacuumed: Delta tables always are, plain Parquet
+        tables only if a vacuum is configured.
         """
         return self.table_format == "delta" or self.vacuum_retention_h is not None
+
+    def starting_offsets_of(self, landing: Landing) -> str:
+        """Returns the starting offsets of the topics or logs that a table gets.
+
+        If `starting_offsets` is JSON by topic or log, those of other tables are left out.
+        """
+        try:
+            by_name = msgspec.json.decode(self.starting_offsets, type=dict[str, Any])
+        except msgspec.DecodeError:
+            return self.starting_offsets  # earliest, latest, or refused by the data source
+        if not by_name or not {*self.topics, *self.logs}.issuperset(by_name):
+            return self.starting_offsets
+        own = {name: by_name[name] for name in landing.names if name in by_name}
+        return msgspec.json.encode(own).decode() if own else ""
 
     def checkpoint_of(self, landing: Landing) -> str:
         """Returns the folder of the Spark checkpoint for a table.

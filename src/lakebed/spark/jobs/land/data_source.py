@@ -5,8 +5,8 @@ messages to files of the table, and returns one row: the counts, and the names o
 sink commits these files. A batch read (not a stream) returns a sample: the types of the fields in
 the JSON values at the start of each split.
 
-A read has the side effect of writing files. That is harmless: no reader of the table sees a file
-that no commit names, and a repeated task writes new files.
+Reading the stream has the side effect of writing files. That is harmless: no reader of the table
+sees a file that no commit names, and a repeated task writes new files.
 """
 
 from __future__ import annotations

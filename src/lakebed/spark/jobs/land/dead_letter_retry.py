@@ -1,15 +1,19 @@
 """Lands dead letters again: `land --retry-dead-letters`.
 
-After a fix (another schema, a newer release) some dead letters may be valid rows. They are
-converted back to messages and landed. Those that become rows go to the table; the others stay in
-the table of dead letters. This takes two commits, so both are first recorded in one document in the
-bucket, `_land/<dead letters>/retry.json`. If a run dies, the next run with this option finds the
-document and completes the commits.
+After a fix (another schema, a newer release) some dead letters may be valid rows. All dead letters
+are converted back to messages and landed. Those that become rows go to the table; the others stay
+in the table of dead letters. This takes two commits, so both are first recorded in one document in
+the bucket, `_land/<prefix>/retry.json` (the prefix of the table of dead letters). If a run dies,
+the next run with this option finds the document and completes the commits. If the table refuses
+the rows, the document is removed, and then the files that it names: the dead letters stay in their
+table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from random import Random
+from secrets import randbits
 from typing import Any, Final
 from uuid import uuid4
 
@@ -19,18 +23,27 @@ import pyarrow.compute as compute
 from pyspark.sql.types import StructType
 
 from lakebed.base.clock import SystemClock
-from lakebed.base.errors import Busy, DataError
+from lakebed.base.errors import Busy, DataError, InputError
+from lakebed.base.runner import ThreadRunner
 from lakebed.spark.jobs.land.config import Landing
 from lakebed.spark.jobs.land.parquet_target import FOLDER
 from lakebed.spark.jobs.land.rows import DEAD_LETTER, LOG_NAMES, MessageRows
 from lakebed.spark.jobs.land.target import files_of, place_of_table, target_of
 from lakebed.spark.jobs.land.task import LandTask, TaskFiles
 from lakebed.spark.tables import snapshot
-from lakebed.spark.tables.commit import Transaction, replace_files
+from lakebed.spark.tables.commit import (
+    Plan,
+    Target,
+    Transaction,
+    check_files,
+    commit_files,
+    replace_files,
+)
 from lakebed.spark.tables.files import WrittenFile, remove_files
 from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import splits_of
+from lakebed.spark.tables.snapshot import UnsupportedTable
 
 ATTEMPTS_MAX: Final = 5
 _SEGMENT_SHIFT: Final = 32
@@ -57,7 +70,7 @@ class Retry(msgspec.Struct, frozen=True):
 def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
     """Lands the dead letters of a table again. Returns how many of them became rows.
 
-    First completes a retry that an earlier run left unfinished.
+    First completes a retry that an earlier run left unfinished; its rows are counted too.
     """
     place = place_of_table(landing.dead_letters, s3)
     unfinished = _begun(place)
@@ -116,10 +129,7 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry
 
     Returns how many dead letters became rows.
     """
-    columns = MessageRows(landing).partition_columns
-    schema = StructType.fromJson(msgspec.json.decode(retry.files.schema_json))
-    rows = target_of(landing, s3, partition_columns=columns)
-    rows.commit(retry.files.rows, schema, Transaction(retry.application, 1))
+    _commit_rows(landing, s3, place, retry)
     for _ in range(ATTEMPTS_MAX):
         if _take_out(landing, place, retry):
             _remove_decision(place)
@@ -128,6 +138,30 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry
         f"{place}: other writers changed the table during each of {ATTEMPTS_MAX} attempts; "
         "try again"
     )
+
+
+def _commit_rows(
+    landing: Landing, s3: Mapping[str, str], place: TableLocation, retry: Retry
+) -> None:
+    columns = MessageRows(landing).partition_columns
+    schema = StructType.fromJson(msgspec.json.decode(retry.files.schema_json))
+    table = place_of_table(landing.table, s3)
+    try:
+        with ThreadRunner() as runner:
+            commit_files(
+                table,
+                retry.files.rows,
+                Plan(schema, columns),
+                Target(schema, columns),
+                transaction=Transaction(retry.application, 1),
+                runner=runner,
+                random=Random(randbits(64)),
+            )
+    except (InputError, UnsupportedTable):  # nothing was committed
+        _remove_decision(place)
+        remove_files(table, [file.path for file in retry.files.rows])
+        remove_files(place, [file.path for file in retry.files.dead_letters])
+        raise
 
 
 def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
@@ -139,6 +173,7 @@ def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
     table = snapshot.load_table(place)
     if table.transaction_version(retry.application) is not None:
         return True
+    check_files(place, retry.files.dead_letters, SystemClock())
     schema = snapshot.schema_of(table)
     added: list[WrittenFile] = []
     if table.version() != retry.version:

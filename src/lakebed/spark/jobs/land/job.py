@@ -51,37 +51,43 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NO_WATCHER
     all tables run at the same time, until they are stopped.
     """
     spark.dataSource.register(LandingSource)
-    places = SourceOptions(feed=_feed_options(config), s3=dict(config.s3))
-    landings = [
-        _prepared(spark, landing, places, watcher)
-        for landing in config.landings(schema_json=_schema_json(config))
-    ]
+    s3 = dict(config.s3)
+    landings: list[Landing] = []
+    places_of: dict[str, SourceOptions] = {}  # by table
+    for landing in config.landings(schema_json=_schema_json(config)):
+        places = SourceOptions(feed=_feed_options(config, landing), s3=s3)
+        places_of[landing.table] = places
+        landings.append(_prepared(spark, landing, places, watcher))
     repaired: dict[str, Any] = {}
     if config.widens:
         watcher.begin("widen columns")
-        names = [name for landing in landings for name in widen(spark, landing, places.s3)]
+        names = [name for landing in landings for name in widen(spark, landing, s3)]
         repaired["columns_widened"] = names
     if config.retries_dead_letters:
         watcher.begin("retry dead letters")
         retries = [
-            call_on_executor(spark, partial(retry_dead_letters, landing, places.s3))
+            call_on_executor(spark, partial(retry_dead_letters, landing, s3))
             for landing in landings
         ]
         repaired["dead_letters_landed"] = sum(retries)
     watcher.begin(f"land {', '.join(landing.table for landing in landings)}")
     tallies: list[Tally] = []
     if config.is_stream:
-        tallies = [Tally(_started(spark, config, landing, places)) for landing in landings]
+        tallies = [
+            Tally(_started(spark, config, landing, places_of[landing.table]))
+            for landing in landings
+        ]
         follow(tallies, watcher, LandedCounts())
     else:
         for landing in landings:
             done = sum_of([tally.total() for tally in tallies])
-            tallies.append(Tally(_started(spark, config, landing, places)))
+            tallies.append(Tally(_started(spark, config, landing, places_of[landing.table])))
             if not follow(tallies[-1:], watcher, done):
                 break
     upkeep = (0, 0)
     if config.keeps_up_at_end:
         for landing in landings:
+            places = places_of[landing.table]
             counts = call_on_executor(spark, partial(_keep_up, landing, places))
             upkeep = (upkeep[0] + counts[0], upkeep[1] + counts[1])
     return _report(landings, tallies, upkeep, repaired)
@@ -147,9 +153,9 @@ def _started(
     return writer.trigger(availableNow=True).start()
 
 
-def _feed_options(config: LandConfig) -> dict[str, str]:
+def _feed_options(config: LandConfig, landing: Landing) -> dict[str, str]:
     options = {
-        "startingOffsets": config.starting_offsets,
+        "startingOffsets": config.starting_offsets_of(landing),
         "startingTimestamp": config.starting_timestamp,
         "failOnDataLoss": str(config.fails_on_loss).lower(),
         "partitionBytes": str(config.task_bytes),

@@ -172,7 +172,7 @@ class JsonDecoder:
         """Decodes a document field by field, after decoding it as a whole failed because of `why`.
 
         Returns the document without the fields that do not fit their columns, and rescues these
-        fields. Returns None, and records `why` as the document's error, if it is not a JSON object.
+        fields. If the document is not a JSON object, returns None and records `why` as its error.
         """
         try:
             fields = FIELDS.decode(value)

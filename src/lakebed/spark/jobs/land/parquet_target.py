@@ -299,7 +299,9 @@ class ParquetTarget:
             document = msgspec.json.decode(bytes(result.bytes()), type=kind)
         except msgspec.DecodeError as error:
             raise DataError(
-                f"this is not a valid document of a table written by land: {error}", path=path
+                "not a valid JSON document of the land job, which stores it with its table: "
+                f"{error}",
+                path=path,
             ) from error
         return document, {"e_tag": meta["e_tag"], "version": meta["version"]}
 
@@ -307,7 +309,7 @@ class ParquetTarget:
         """Stores a document under this name if the condition `mode` is met. Returns whether it did.
 
         The condition is either that no document has this name yet, or that the stored document is
-        still the one that `_get` returned. It is not met if another process stored one first.
+        still the one that `_get` returned. It is not met if another process changed it first.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError

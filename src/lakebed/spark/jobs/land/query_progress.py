@@ -26,7 +26,9 @@ class LandedCounts(NamedTuple):
 
 @dataclass
 class Tally:
-    """The counts of all micro-batches of one query. Spark itself keeps only the last hundred."""
+    """The counts of all micro-batches of one query. Spark itself only keeps its reports about the
+    last hundred.
+    """
 
     query: StreamingQuery
     batches: dict[int, LandedCounts] = field(default_factory=dict)
@@ -44,9 +46,9 @@ class Tally:
 def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bool:
     """Waits until all queries have ended, and reports their progress to the watcher.
 
-    `done` is what earlier queries of the job landed. Returns True. If a query fails, the others are
-    stopped and its error is raised. A keyboard interrupt stops all queries, and the result is
-    False.
+    `done` is what earlier queries of the job landed. Returns True if the queries ended by
+    themselves. A keyboard interrupt stops all queries, and the result is False. If a query fails,
+    the others are stopped and its error is raised.
     """
     try:
         running = list(tallies)

@@ -4,9 +4,9 @@ value.
     raw     topic partition offset timestamp key value headers [day [hour]]
     json    _topic _partition _offset _timestamp _key [_day [_hour]] and the fields of the values
 
-For a log they are `log record_id segment timestamp timestamp_ns ext_id payload`; with JSON, they
-have the prefix too, and `payload` is left out. Days and hours are in UTC; they are null for years
-outside 1 to 9999.
+These are the default columns for topics. For a log they are `log record_id segment timestamp
+timestamp_ns ext_id payload`; with JSON, they have the prefix too, and `payload` is left out. Days
+and hours are in UTC; they are null for years outside 1 to 9999.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ class MessageRows:
 
 
 def times_of(stamps: pa.Array) -> list[pa.Array]:
-    """Returns a column with the day and a column with the hour of each timestamp, in UTC."""
+    """Returns a column with the day and a column with the hour of each timestamp, in UTC.
+
+    Both are null for years outside 1 to 9999.
+    """
     numbers = stamps.cast(pa.int64())
     is_known = compute.and_(
         compute.greater_equal(numbers, _US_OF_YEAR_1), compute.less(numbers, _US_OF_YEAR_10000)

@@ -113,8 +113,11 @@ class Shape(msgspec.Struct):
 
 
 def is_column_name(name: str) -> bool:
-    """Returns whether Parquet, Delta and Spark accept the name as a column name without
-    escaping.
+    """Returns whether a field of JSON values with this name may become a column.
+
+    Refuses characters that Parquet files written by Spark or Delta refuse in column names,
+    unprintable characters, and names that are empty or too long. A query may have to quote an
+    accepted name, for example one with a hyphen.
     """
     is_short = 0 < len(name) <= NAME_CHARACTERS_MAX
     return is_short and name.isprintable() and not set(name) & _NO_NAME
@@ -164,10 +167,11 @@ def leaf_count(data_type: DataType) -> int:
 
 
 def left_over(document: Mapping[str, Any], schema: StructType) -> list[str]:
-    """Returns the names of the document's fields whose values do not fit completely into columns.
+    """Returns the names of the document's fields that have content for which there is no column.
 
-    Either the field or something inside it has no column: there are too many columns, it is nested
-    too deeply, its type is unclear, or its name cannot be a column name.
+    Either the field or something inside it has no column: the table has too many columns, the value
+    is nested too deeply, its type is unclear, or its name cannot be a column name. Nulls, and empty
+    lists and objects, are not content.
     """
     return [
         name

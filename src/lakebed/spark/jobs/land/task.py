@@ -7,7 +7,8 @@ the same row.
 
 If JSON values have fields that the table does not have and the table may evolve, the table is
 extended before the Arrow batch is written; open files, which have the old schema, are finished
-first. Fields that still have no column are rescued. If the table may not evolve, they are dropped.
+first. Fields that still have no column are rescued. If the table may not evolve, fields without a
+column are dropped.
 """
 
 from __future__ import annotations
@@ -213,7 +214,10 @@ class LandTask:
         self._files = None
 
     def _new_decoder(self) -> JsonDecoder:
-        """Returns a decoder for those columns of the table that come from JSON values."""
+        """Returns a decoder for those columns of the table that come from JSON values.
+
+        If the table may not evolve and a schema is given, only for the columns of that schema.
+        """
         fields = [field for field in self._schema.fields if field.name.lower() not in self._taken]
         if not self._landing.evolves and self._landing.schema_json:
             names = given_schema(self._landing).names
@@ -224,8 +228,8 @@ class LandTask:
 
 
 def given_schema(landing: Landing) -> StructType:
-    """Returns the configured or sampled schema of JSON values; it has no fields if there is
-    none.
+    """Returns the configured or sampled schema of JSON values, or a schema without fields if there
+    is none.
     """
     if not landing.schema_json:
         return StructType([])
@@ -234,8 +238,8 @@ def given_schema(landing: Landing) -> StructType:
 
 
 def first_schema(landing: Landing, messages: MessageRows) -> StructType:
-    """Returns the schema of a new table: columns of the message, fields of JSON values, and
-    rescued fields.
+    """Returns the schema of a new table: the columns that describe the message and, unless values
+    are stored raw, the fields of the JSON values and the column for rescued fields.
     """
     rescue = [] if landing.values == "raw" else [rescue_field(landing)]
     return StructType([*messages.schema.fields, *given_schema(landing).fields, *rescue])

@@ -66,9 +66,10 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
-    """Widens integer columns of a table so that their rescued numbers fit.
+    """Widens the integer columns of a table that have rescued numbers, so that these fit.
 
-    Returns the names of the widened columns.
+    Returns the names of the widened columns. Raises `InputError` if a wider type cannot hold the
+    existing integers exactly, and `Busy` if other writers keep changing the table.
     """
     for _ in range(ATTEMPTS_MAX):
         plan = call_on_executor(spark, partial(_plan, landing, s3))
