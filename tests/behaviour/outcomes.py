@@ -28,7 +28,8 @@ _NULL_VERSION: Final = "null"
 _KINDS_OF_THE_WIRE: Final = frozenset({"BadDocument", "Refused", "BadName"})
 _API_WORDS: Final = re.compile(  # of records that are sent together
     r"record \d+ is empty"
-    r"|(ext_ids|timestamps) has (a number that does not fit into 64 bits|\d+ items for \d+ records)"
+    r"|(ext_ids|timestamps) has "
+    r"(a number that is not from 0 to 2\*\*64 - 1|\d+ items for \d+ records)"
 )
 _UNSENDABLE: Final = "the arguments cannot be encoded"
 _KINDS_OF_WRONG_VALUES: Final = frozenset({"InputError", "BadConfig", "BadName", "BadKey"})

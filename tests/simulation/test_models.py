@@ -160,6 +160,19 @@ def test_a_delivery_that_is_counted_twice_is_a_broken_promise() -> None:
         group_of().delivered(3, epoch=2, until_ns=20 * SECOND, delivery_count=3, now_ns=11 * SECOND)
 
 
+def test_a_refused_give_back_does_not_undo_the_count_of_a_delivery_in_the_meantime() -> None:
+    part = group_of()
+    changes = part.maybe_uncount([3])
+    assert (changes[3].before, changes[3].after) == ((1, 1), (0, 1))
+    part.doubt([3])
+    part.delivered(3, epoch=8, until_ns=30 * SECOND, delivery_count=2, now_ns=20 * SECOND)
+    assert part.restore_counts(changes) == []
+    assert part.deliveries[3] == (2, 2)
+    changes = part.maybe_uncount([3])
+    assert part.restore_counts(changes) == [3]
+    assert part.deliveries[3] == (2, 2)
+
+
 def test_a_delivery_with_an_epoch_of_before_is_a_broken_promise() -> None:
     part = group_of()
     part.epoch_used(1)

@@ -114,8 +114,8 @@ def test_options_that_do_not_go_together_are_refused(
         ({}, "set the option path or s3Endpoint"),
         ({"path": tmp_path, "s3Endpoint": url}, "only one of"),
         ({"path": tmp_path, "accessKey": "a"}, "can only be used with s3Endpoint, not with path"),
-        ({"s3Endpoint": "127.0.0.1:9000"}, "a URL"),
-        ({"s3Endpoint": f"{url}/x"}, "a URL"),
+        ({"s3Endpoint": "127.0.0.1:9000"}, "http or https URL without a path"),
+        ({"s3Endpoint": f"{url}/x"}, "http or https URL without a path"),
         ({"s3Endpoint": url, "accessKey": "a"}, "set both options accessKey and secretKey"),
         ({"s3Endpoint": url}, "needs credentials: set the options accessKey and secretKey"),
     ):

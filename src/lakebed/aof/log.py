@@ -57,7 +57,7 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk, remove_temporaries
 from lakebed.base.layout import Buffer
-from lakebed.base.runner import Runner
+from lakebed.base.runner import Mutex, Runner
 from lakebed.base.runner.failure_backoff import FailureBackoff
 from lakebed.base.zero_fill import SpareBudget
 
@@ -80,6 +80,7 @@ class Aof:
         counters: Counters,
         random: Random,
         is_pinned: Callable[[int], bool],
+        pin_mutex: Mutex,
         spare_budget: SpareBudget,
         services: TierServices,
         coordinator: Coordinator,
@@ -110,6 +111,7 @@ class Aof:
         self._on_closed = on_closed
         self._closed = runner.event()
         self._is_pinned = is_pinned
+        self._pin_mutex = pin_mutex  # also taken to add a reader to `_holds`; taken before others
         self._holds = Holds(runner.mutex())
         self._upkeep = FailureBackoff(task="aof maintenance", of=paths.name)
         self._cursor = DurabilityCursor(disk, paths, runner.clock)
@@ -152,7 +154,11 @@ class Aof:
         self._sealer = Sealer(context, transitions, flusher, waiter, on_sealed=self._on_sealed)
         self._tier_upkeep: LogUpkeep | None = None
         self._retention_worker = RetentionWorker(
-            context, transitions, self._recorder, on_owed=self._start_tier_upkeep
+            context,
+            transitions,
+            self._recorder,
+            pin_mutex=pin_mutex,
+            on_owed=self._start_tier_upkeep,
         )
         self._reader = LogReader(self)
 
@@ -384,7 +390,8 @@ class Aof:
         return self._upkeep.error
 
     def hold(self, reader: PositionedReader) -> None:
-        self._holds.add(reader)
+        with self._pin_mutex:
+            self._holds.add(reader)
 
     def describe(self) -> LogDescription:
         return LogDescription(

@@ -38,7 +38,7 @@ from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, fork_guard, make_folders
 from lakebed.base.progress import Progress, no_progress
-from lakebed.base.runner import Event, Runner, ThreadRunner
+from lakebed.base.runner import Event, Mutex, Runner, ThreadRunner
 from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.zero_fill import SpareBudget
 from lakebed.kernels.disk import real_disk
@@ -63,13 +63,15 @@ class AofManager:
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
+        pin_mutex: Mutex | None = None,
         on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
         """`is_pinned(log, segment_id)` returns whether a segment is pinned: it is then neither
-        removed by retention nor evicted from its tier. `object_store`, if given, is the Tier 2 of
-        all logs, whatever their address; `own_store` is the root's own object store, see
-        `tiers.services`. `on_lost(log, problems)` is called to record the losses that are found
+        removed by retention nor evicted from its tier. Retention holds `pin_mutex` from that call
+        until the segment has left the log. `object_store`, if given, is the Tier 2 of all logs,
+        whatever their address; `own_store` is the root's own object store, see `tiers.services`.
+        `on_lost(log, problems)` is called to record the losses that are found
         when a log is opened; `problems` may be empty."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
@@ -79,6 +81,7 @@ class AofManager:
         assert used_runner is not None
         self._runner: Runner = used_runner
         self._is_pinned = is_pinned
+        self._pin_mutex = pin_mutex or self._runner.mutex()
         self._on_lost = on_lost or _nothing_is_recorded
         self._random = random or Random()
         self.spare_budget = SpareBudget(
@@ -203,6 +206,7 @@ class AofManager:
             counters=Counters(),
             random=self._random,
             is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
+            pin_mutex=self._pin_mutex,
             spare_budget=self.spare_budget,
             services=self._services,
             coordinator=self._coordinator,

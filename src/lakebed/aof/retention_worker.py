@@ -19,13 +19,14 @@ from lakebed.aof.context import LogContext
 from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import ArchivedName, SegmentName
 from lakebed.aof.recovery import read_footer
-from lakebed.aof.retention import SealedSegment, expired, is_wanted, next_look_ns
+from lakebed.aof.retention import HELD_LOOK_NS, SealedSegment, expired, is_wanted, next_look_ns
 from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.base.events import event
+from lakebed.base.runner import Mutex
 
 _RETRY_NS = NS_PER_S  # after a file could not be removed
 _log = logging.getLogger(__name__)
@@ -40,9 +41,11 @@ class RetentionWorker:
         transitions: Transitions,
         recorder: ManifestRecorder,
         *,
+        pin_mutex: Mutex,
         on_owed: Callable[[], None],
     ) -> None:
         """`on_owed` is called after each step; it must start the tier upkeep if that has work."""
+        self._pin_mutex = pin_mutex
         self._recorder = recorder
         self._on_owed = on_owed
         self.archiver: Archiver | None = None  # set once, before the first step
@@ -72,7 +75,10 @@ class RetentionWorker:
         try:
             while self._left or expired_infos:
                 if not self._left:
-                    self._left = self._leave(expired_infos[:1])
+                    with self._pin_mutex:  # no pin or follower of this process comes in between
+                        if is_needed(expired_infos[0].segment_id):
+                            return HELD_LOOK_NS
+                        self._left = self._leave(expired_infos[:1])
                     expired_infos = expired_infos[1:]
                     self._notifier.notify()
                 if not self._left:

@@ -560,9 +560,12 @@ class Maintenance(Verification, Protocol):
     """Long-running work on a store: verification, repair, and moves of segments between tiers.
     Thread-safe.
 
-    `segments` are the ids of the segments to move. If one of them does not allow the move (because
-    it is not sealed, for example), the call raises an error and moves none. By default all sealed
-    segments that allow the move are moved.
+    `segments` are the ids of the segments to move. They are checked before anything is moved: if
+    one of them does not allow the move (because it is not sealed, for example), the call raises an
+    error and moves none. If a move fails later, the call raises no error: the segment is in
+    `failed` of the outcome, and the others are moved. An error that concerns all segments ends the
+    call early, and is in `stopped_by`. By default all sealed segments that allow the move are
+    moved.
     """
 
     def upload(

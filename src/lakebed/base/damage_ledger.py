@@ -13,9 +13,9 @@ At most `RECORDS_MAX` records are kept. When the ledger is full, a new record re
 acknowledged one. If none is acknowledged, a new loss is not recorded but only counted in
 `forgotten_count`, which is reset when all records are acknowledged.
 
-A ledger file that is damaged, too large or cannot be read is moved to the quarantine, and a new one
-records that. If there is no ledger file but an earlier one in the quarantine, the store has lost
-its ledger, as after a crash between these two steps.
+If the ledger file is damaged or too large, or a read of its bytes fails, it is moved to the
+quarantine, and a new ledger records that. If there is no ledger file but an earlier one in the
+quarantine, the store has lost its ledger, as after a crash between these two steps.
 """
 
 from __future__ import annotations
@@ -121,15 +121,19 @@ class Ledger:
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
     """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if the
-    file is damaged or cannot be read, or is only in the quarantine, and `UnknownVersion` if a newer
-    program wrote it.
+    file is damaged or too large, if a read of its bytes fails, or if it is missing and the
+    quarantine has an earlier one. Raises `UnknownVersion` if a newer program wrote it, and
+    `DiskError` if it cannot be opened.
     """
     path = os.path.join(os.fspath(root), FILE_NAME)
     try:
         data = _read(disk, path)
     except NotFound:
         if _quarantined(disk, root):
-            raise Corrupt("the record of damage is in the quarantine", path=path) from None
+            raise Corrupt(
+                "the record of damage is missing: it was damaged and moved to the quarantine",
+                path=path,
+            ) from None
         return Ledger()
     return decode_ledger(data, path=path)
 
@@ -183,7 +187,9 @@ class RecordedDamage:
 
 
 class LedgerCache:
-    """A damage ledger for frequent reads: the file is decoded again only if it has changed."""
+    """A damage ledger for frequent lookups: each reads the file, but decodes it only if it has
+    changed.
+    """
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
@@ -192,8 +198,9 @@ class LedgerCache:
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
         """Returns the unacknowledged damage records about lost messages of a partition, sorted by
-        first offset. If the ledger file is missing, damaged or cannot be read, returns an empty
-        tuple; `verify` reports such a file.
+        first offset. Returns an empty tuple if the ledger file is missing or damaged, or if a read
+        of its bytes fails; `verify` reports the damage. Raises `UnknownVersion` and `DiskError` as
+        `load_ledger` does.
         """
         return self._ledger().lost_offsets(topic, partition)
 
@@ -213,11 +220,12 @@ class DamageLedger:
     """The damage ledger of a store that is open for writing. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
-        """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
+        """Reads the file. Raises `UnknownVersion` if a newer program wrote it, and `DiskError` if
+        it cannot be opened.
 
-        A file that is damaged or cannot be read is moved to the quarantine and replaced with a new
-        ledger, which has a record of this damage. If that fails, the next write of the ledger tries
-        it again.
+        Where `load_ledger` raises `Corrupt`, moves the file, if there is one, to the quarantine,
+        and writes a new ledger with a record of this damage. If that fails, the next write of the
+        ledger tries it again.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -228,9 +236,7 @@ class DamageLedger:
             self._ledger = load_ledger(disk, root)
             self._next_id_on_disk = self._ledger.next_id  # guarded by _mutex
         except Corrupt as error:
-            _log.error(
-                "%s; starting a new one, after moving the damaged file to the quarantine", error
-            )
+            _log.error("%s; starting a new one; the damaged file is kept in the quarantine", error)
             self._is_damaged = True
             self._next_id_on_disk = self._ledger.next_id
             loss = Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
@@ -264,9 +270,9 @@ class DamageLedger:
                 self._replace(ledger)
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a damage record as acknowledged: `verify` then no longer reports it, and readers of
-        a topic skip its lost messages. Returns the record when the change is durable. Raises
-        `NotFound` if there is no record with that id.
+        """Marks a damage record as acknowledged: `verify` then no longer reports the record, and
+        readers of a topic skip its lost messages. Returns the record when the change is durable.
+        Raises `NotFound` if there is no record with that id.
         """
         with self._mutex:
             records = self._ledger.records

@@ -159,11 +159,11 @@ def inspect(
 def verify(context: typer.Context, log: LogName) -> None:
     """Verify a manifest log, and that it agrees with the segments and their copies.
 
-    The exit code is 65 if anything is torn, corrupt or lost, except old chunks that no replay
-    needs: if they are lost, the report only has a note. Notes do not affect the exit code. Other
-    notes are, for example, about changes that the next writer will record, stray files or unknown
-    records. Recorded objects are looked up in Tier 2: if no damage is found, the exit code is 75 if
-    Tier 2 is not available, and 77 if it refuses access.
+    The exit code is 65 if anything is torn, corrupt or lost. There is only a note if Tier 2 lacks
+    chunks older than the oldest on disk, or has them damaged: no replay needs them. Notes do not
+    affect the exit code. Other notes are, for example, about changes that the next writer will
+    record, stray files or unknown records. Recorded objects are looked up in Tier 2: if no damage
+    is found, the exit code is 75 if Tier 2 is not available, and 77 if it refuses access.
 
     \b
     Examples:

@@ -44,8 +44,8 @@ class Usage(LakebedError):
 
 
 class SharedStore(NamedTuple):
-    """A store to open for writing, and `reopen`, which opens it again if the process that serves it
-    ends.
+    """A store for writing, as a context manager that closes it, and a function that opens it again
+    if the process that serves it ends.
 
     `reopen` is None if the store is open in this process, or at a URL.
     """
@@ -66,7 +66,7 @@ class Root:
         return str(self.path)
 
     def local(self, what: str) -> Root:
-        """Returns this root, whatever needs the files of the store."""
+        """Returns this root: its files are on this machine, so any command can use them."""
         del what
         return self
 
@@ -100,14 +100,17 @@ class Root:
         return ReadOnlyStore(self.require())
 
     def writing(self, *, create: bool = False) -> Opening[Store]:
-        """Opens the store for writing. With `create`, makes the root if it does not exist."""
+        """Opens the store for writing, here or through the process that has it open.
+
+        If the root does not exist, makes it with `create`, and raises `NotFound` without.
+        """
         return self.shared(create=create).store
 
     def shared(self, *, create: bool = False, retry_s: float | None = None) -> SharedStore:
-        """Returns the store to open for writing: here, or through the process that has it open.
+        """Opens the store as `writing` does, and returns it with a way to open it again.
 
-        With `create`, the root is made if it does not exist; otherwise that raises `NotFound`.
-        `retry_s` limits how long calls to that process are repeated while it does not respond.
+        If another process has the store open, calls to it are repeated for up to `retry_s` seconds
+        while it does not respond.
         """
         from lakebed.host.store import Store
 
@@ -179,7 +182,8 @@ class Root:
         def open_here() -> Store:
             if os.path.lexists(os.path.join(self.path, SOCKET_NAME)):
                 raise Locked(
-                    "the process that had the store open was killed, or is opening it again"
+                    "the socket of the process that had the store open is still there: the process "
+                    "was killed, or is opening the store again"
                 )
             return OwnStore.open(self.path)
 
@@ -223,7 +227,7 @@ class Node:
     As in `connect`, access keys come from the URL or from the environment.
     """
 
-    url: str  # may contain a secret, so it is never printed
+    url: str  # may contain a secret: print `str` of the node instead
     origin: str
     ca_file: Path | None = None
 
@@ -289,7 +293,7 @@ class Node:
         return self.url
 
     def named(self, texts: Sequence[str], store: ReadableStore) -> tuple[str, ...]:
-        """Returns the texts unchanged: their paths are those on the node's machine."""
+        """Returns the texts of a report unchanged: the paths in them are on the node's machine."""
         del store
         return tuple(texts)
 

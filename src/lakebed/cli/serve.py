@@ -87,7 +87,7 @@ TlsCert = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The file with the TLS certificate for S3 and the HTTP API; requires --tls-key. "
+        help="The file with the TLS certificate for S3 and the HTTP API; also needs the key. "
         "Default: the setting tls_cert, or no TLS.",
     ),
 ]

@@ -11,7 +11,7 @@ import typer
 from lakebed.base.errors import InputError
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import Output
-from lakebed.cli.report import Text, Value
+from lakebed.cli.report import Text, Value, counted
 
 if TYPE_CHECKING:
     from lakebed.simulator.campaign import Campaign
@@ -197,7 +197,8 @@ def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
     make_folders(disk, folder.absolute())
     replace_atomically(disk, path, smallest.plan.encode().encode())
     count = len(smallest.plan.steps)
-    output.line(f"reduced to {count} steps after {shrinker.run_count} runs:")
+    runs = counted(shrinker.run_count, "run")
+    output.line(f"reduced to {counted(count, 'step')} after {runs}:")
     for line in smallest.trace.lines[-_TRACE_LINES:]:
         output.line(line)
     output.line(f"steps saved; replay them with: lakebed simulate --replay {path}")
@@ -206,7 +207,8 @@ def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
 def _end(output: Output, campaign: Campaign, replay: str) -> None:
     coverage = campaign.coverage
     sums = (
-        f"{campaign.seed_count} seeds, {coverage.step_count} steps, {coverage.crash_count} crashes"
+        f"{counted(campaign.seed_count, 'seed')}, {counted(coverage.step_count, 'step')}, "
+        f"{coverage.crash_count} {'crash' if coverage.crash_count == 1 else 'crashes'}"
     )
     if campaign.duration_ns:
         sums += f", {campaign.steps_per_s:.0f} steps per second"

@@ -118,7 +118,8 @@ Interval = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="With --stream: the minimum time between two commits of new messages.",
+        help="With --stream: how often new messages are committed; 0: as soon as the previous "
+        "commit ends.",
     ),
 ]
 StartOffsets = Annotated[

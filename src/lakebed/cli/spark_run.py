@@ -194,7 +194,9 @@ def backend_of_options(run: Invocation, options: SparkOptions) -> Backend:
 
     if options.endpoint is None:
         if options.ca_file is not None and options.s3_endpoint is None:
-            raise InputError("--ca-file can only be used with --endpoint or --s3-endpoint")
+            raise InputError(
+                "--ca-file can only be used with --endpoint, --s3-endpoint or a URL as --root"
+            )
         given = {"path": str(run.require_root())}
     else:
         given = {"endpoint": options.endpoint, "caFile": str(options.ca_file or "")}

@@ -62,7 +62,7 @@ FollowOption = Annotated[
         "--follow",
         "-f",
         help="Do not stop at the end, or when the group has no messages left: print new messages "
-        "as they arrive, until interrupted.",
+        "as they arrive, until interrupted or until --max messages are printed.",
     ),
 ]
 GroupOption = Annotated[
@@ -70,7 +70,7 @@ GroupOption = Annotated[
     typer.Option(
         metavar="NAME",
         help="Consume through this group, which is created if it does not exist: lease messages, "
-        "print them and acknowledge them, until none are left.",
+        "print them and acknowledge them, until none are available.",
     ),
 ]
 KeysOption = Annotated[
@@ -95,8 +95,9 @@ SkipOption = Annotated[
     bool,
     typer.Option(
         "--skip-damage",
-        help="Skip and report damaged messages; the exit code is 65 if any were skipped. Default: "
-        "fail at the first. Messages that arrive while the command runs are never skipped.",
+        help="Skip and report damaged messages; the exit code is 65 if any were skipped, unless "
+        "the command is interrupted. Default: fail at the first. The command still fails at a "
+        "damaged message that arrived after it started.",
     ),
 ]
 

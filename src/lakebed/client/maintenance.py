@@ -1,7 +1,7 @@
 """Runs long-running work in a remote store, like `lakebed.store.maintenance` in an open one.
 
-Each method starts a job in the remote process and waits until it ends. If the method is
-interrupted, it cancels the job.
+Each method starts a job in the remote process and waits until it ends. (`mark_objects` may start
+several, one after another.) See `run_job` for what happens if the wait ends early.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ _WAIT_MS = 500  # between two progress reports
 class RemoteMaintenance:
     """Runs long-running work, such as a verification, in a remote store. Thread-safe.
 
-    The parameter `segments` has the ids of the segments to move. If one of them cannot be moved
-    (for example, because it is not sealed), the call raises an error and moves none. By default,
-    all sealed segments that can be moved are moved.
+    `segments` are the ids of the segments to move. They are checked before anything is moved: if
+    one of them does not allow the move (because it is not sealed, for example), the call raises an
+    error and moves none. If a move fails later, the call raises no error: the segment is in
+    `failed` of the outcome, and the others are moved. An error that concerns all segments ends the
+    call early, and is in `stopped_by`. By default all sealed segments that allow the move are
+    moved.
     """
 
     def __init__(self, caller: Caller) -> None:
@@ -115,8 +118,8 @@ class RemoteMaintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Reads and verifies all segments of a log, and with `tier2` also their objects in Tier
-        2."""
+        """Reads and verifies all segments of a log that are on the local disk, and with `tier2`
+        also the objects in Tier 2."""
         return self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
@@ -186,8 +189,12 @@ class RemoteMaintenance:
 def run_job(
     caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Runs a job on the server, and returns its result or raises its error. If this call is
-    interrupted, for example by a `KeyboardInterrupt`, cancels the job."""
+    """Runs a job on the server, and returns its result or raises its error.
+
+    If the wait is interrupted, for example by a `KeyboardInterrupt`, the job is cancelled. If it
+    ends with a `LakebedError` instead, for example because the connection is lost, the job
+    continues.
+    """
     body = wire.StartJob(kind=kind, arguments=dict(arguments))
     state = caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}

@@ -220,7 +220,10 @@ def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
         return target
     scheme, colon, after_scheme = target.partition(b"://")
     if not colon or scheme.lower() not in (b"http", b"https") or b"#" in target:
-        raise Refused(400, "the request target is neither a path nor a URL")
+        raise Refused(
+            400,
+            "the request target is neither a path nor an http:// or https:// URL, or has a #",
+        )
     ends = [at for at in (after_scheme.find(b"/"), after_scheme.find(b"?")) if at >= 0]
     end = min(ends, default=len(after_scheme))
     authority, path = after_scheme[:end].decode("latin-1"), after_scheme[end:]

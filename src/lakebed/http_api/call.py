@@ -70,7 +70,9 @@ class Call:
         not a number."""
         text = self.names[name]
         if not text.isascii() or not text.isdigit() or len(text) > 20:
-            raise Refused(f"{name} is {text[:40]!r} in the path; it must be a number")
+            raise Refused(
+                f"{name} is {text[:40]!r} in the path; it must be a number of at most 20 digits"
+            )
         return int(text)
 
     @property

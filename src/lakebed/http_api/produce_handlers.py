@@ -2,7 +2,7 @@
 
 The whole body is read and checked before the first message is appended. An append is queued in its
 partition and awaited, so no thread waits for the disk. Messages for several partitions are divided
-into one append per partition. If some of these appends fail, the others are kept, and
+into one append per partition. If some of these appends fail, those that succeed are kept, and
 `PartlyAppended` reports which. If several fail, an error with an unknown outcome (a failed sync)
 takes precedence over an error that changed nothing (a full queue). With a producer, all messages go
 to one partition, so that a failed request can be sent again unchanged.
@@ -73,7 +73,8 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
     """Appends to several partitions, and waits for every append that was queued, even if others
     fail.
 
-    Raises the gravest error if no append succeeded, and `PartlyAppended` if only some did.
+    If an append cannot be queued, those after it are not tried. Raises the gravest error if no
+    append succeeded, and `PartlyAppended` if only some did.
     """
     appended: list[Appended] = []
     tickets: list[Ticket[Stored]] = []
@@ -153,7 +154,8 @@ def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic, *, now_ms: 
     )
     if query.key is not None:
         raise Refused(
-            "the query parameter `key` is only for a body of bytes; set it in each line instead"
+            "the query parameter `key` is only for a body that is the value of one message; give "
+            "each line of JSON a field `key` or `key_base64` instead"
         )
     default_ms = query.timestamp_ms
     if default_ms is None and any(stamp is not None for stamp in columns.timestamps_ms):
@@ -187,7 +189,7 @@ def _from_bytes(call: Call, data: bytes) -> Produce:
 
 
 def _message_headers(call: Call) -> list[Header]:
-    """Returns the headers of the message, which the request has as `Lakebed-Header-<name>`."""
+    """Returns the message's headers: one for each request header `Lakebed-Header-<name>`."""
     start = len(_HEADER_PREFIX)
     return [
         (name[start:].decode("latin-1"), value)
@@ -207,7 +209,10 @@ def _producer(query: ProduceQuery) -> WireProducer | None:
     try:
         return msgspec.convert(fields, WireProducer)
     except msgspec.ValidationError as error:
-        raise Refused(f"the producer fields are not valid: {error}") from None
+        raise Refused(
+            "the query parameters `producer_id`, `producer_epoch` and `producer_sequence` are not "
+            f"valid: {error}"
+        ) from None
 
 
 # Preparing appends.

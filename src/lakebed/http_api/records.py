@@ -1,10 +1,10 @@
 """Handlers that append, flush and read records.
 
 A batch is checked as a whole before its first record is appended, so an invalid request changes
-nothing. If the log refuses a batch part-way, the error has the ids of the records that were
-appended. Records that are queued but cannot be written because the disk is full become durable when
-there is space, so a call that has to make them durable waits. If that takes too long, it raises
-`NotDurableYet`, with their ids.
+nothing. If the log would block part-way through a batch, `WouldBlock` has the ids of the records
+that were appended. Appended records that cannot be written because the disk is full stay queued,
+and become durable when there is space. A durable append waits for that; if it takes too long, the
+append raises `NotDurableYet`, with the ids.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from lakebed.http_api.record_pages import (
 from lakebed.http_api.response_builder import response_of
 from lakebed.http_api.service import Service
 
-AT_ONCE_BYTES_MAX: Final = 256 * KIB  # larger batches are encoded in another thread
-ROOM_WAIT_S: Final = 10.0  # for room on the disk, unless the call has a time-out
+AT_ONCE_BYTES_MAX: Final = 256 * KIB  # larger batches are appended in another thread
+ROOM_WAIT_S: Final = 10.0  # for space on the disk, unless the call has a time-out
 
 _MS_PER_S: Final = 1000
 
@@ -116,11 +116,12 @@ def _durable_s(timeout_ms: int) -> float:
 async def _until_durable(
     service: Service, call: Call, opened: OpenLog, batch: _Batch, *, timeout_s: float
 ) -> None:
-    """Waits until the batch is durable.
+    """Flushes the log until the batch is durable.
 
-    Raises `NotDurableYet` if it stays queued for too long, or if the log is closed, the client
-    disconnects or the server shuts down first. Raises the error of a failed flush that the log does
-    not retry.
+    If the flush fails with a `RetryError`, for example because the disk is full, the log retries it
+    later. This then waits up to `timeout_s` seconds, and raises `NotDurableYet` if they pass, or if
+    the log is closed, the client disconnects or the server shuts down first. Other errors of a
+    flush are raised.
     """
     log, last = opened.log, RecordId(batch.record_ids[-1])
     try:
@@ -199,7 +200,7 @@ def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
         if len(numbers) != count:
             raise InputError(f"{name} has {len(numbers)} items for {count} records")
         if numbers and not 0 <= min(numbers) <= max(numbers) <= U64_MAX:
-            raise InputError(f"{name} has a number that does not fit into 64 bits")
+            raise InputError(f"{name} has a number that is not from 0 to 2**64 - 1")
 
 
 async def flush_log(service: Service, call: Call) -> None:
@@ -255,7 +256,7 @@ def _page_request(call: Call) -> PageRequest:
 
 
 def _response(call: Call, page: Page) -> Response:
-    """Encodes a page. A page with records is encoded in another thread, because that is slow."""
+    """Encodes a page. That is slow for a page with records, so call it in another thread then."""
     records = page.records
     if not call.accepts(media.LINES):
         return response_of(records, call)

@@ -20,7 +20,7 @@ from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.layout import Buffer
-from lakebed.base.runner import Runner
+from lakebed.base.runner import Mutex, Runner
 from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.append_requests import build_append, build_batch_append
@@ -62,14 +62,15 @@ class Partition:
         wake_upkeep: Callable[[], None],
         spare_budget: SpareBudget,
         is_pinned: IsPinned | None = None,
+        pin_mutex: Mutex | None = None,
         damage: DamageLedger | None = None,
     ) -> None:
         """Opens the partition, recovers it after a crash, and repairs damaged segments.
 
         An interrupted commit is completed later, by `commits.resume`. `wake` schedules
         `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned` returns whether
-        retention and compaction must leave a segment alone. Losses are recorded in `damage` before
-        the repair.
+        retention and compaction must leave a segment alone; see `Topics` for `pin_mutex`. Losses
+        are recorded in `damage` before the repair.
         """
         self._damage = damage
         self._disk = disk
@@ -101,7 +102,9 @@ class Partition:
         self._filler = filler = Filler(
             disk, paths, runner, config=config, budget=spare_budget, counters=self.counters
         )
-        self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
+        self._upkeep = Upkeep(
+            self, filler, is_pinned=is_pinned, pin_mutex=pin_mutex or runner.mutex()
+        )
         self._wake_upkeep = wake_upkeep
         callbacks = WriterCallbacks(
             on_sealed=self._on_sealed, on_upkeep=wake_upkeep, on_unsynced=wake

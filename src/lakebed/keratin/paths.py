@@ -78,9 +78,10 @@ class PartitionPaths:
         return os.path.join(self.segments, f"{base_offset:020}.{file.value}")
 
     def saved_name(self, what: str, *, checksum: int) -> str:
-        """Returns the name in the quarantine of bytes from the file, or part of a file, `what`.
+        """Returns the file name under which bytes are saved in the quarantine.
 
-        Bytes with another CRC-32C, `checksum`, get another name, so they never replace each other.
+        `what` names the damaged file, or a part of it. Bytes with another CRC-32C, `checksum`, get
+        another name, so they never replace each other.
         """
         topic = self.topic
         if len(topic) > _SAVED_TOPIC_MAX:
@@ -94,7 +95,7 @@ class PartitionPaths:
         return [(base, file) for base, file in files if base < 1 << 63]
 
     def bases(self, disk: Disk) -> list[int]:
-        """Returns the sorted base offsets of all segments that have a log."""
+        """Returns the sorted base offsets of all segments that have a `.log` file."""
         return sorted(base for base, file in self.files(disk) if file is SegmentFile.LOG)
 
     def ensure(self, disk: Disk) -> None:

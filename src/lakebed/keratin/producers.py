@@ -1,8 +1,9 @@
 """The last messages of each producer, to recognise messages that are sent again. No I/O.
 
 Messages of a producer with consecutive sequences and consecutive offsets are a *run*. The last few
-runs of each producer are remembered. A message whose sequence falls into a run is already in the
-log. Sequences go from 0 to 2^31 - 1 and then start over, as in Kafka.
+runs of each producer, in its newest epoch, are remembered. A message of this epoch whose sequence
+falls into a run is already in the log. Sequences go from 0 to 2^31 - 1 and then start over, as in
+Kafka.
 
 Invariant: each message is stored exactly once, provided that its producer resends unacknowledged
 messages before it sends new ones, and was not forgotten since it sent them first.
@@ -39,7 +40,7 @@ Runs = tuple[ProducerRun, ...]
 class Verdict(NamedTuple):
     """How many of the messages that a producer sends are already in the log.
 
-    These are the first `known_count` messages, and their offsets start at `base_offset`.
+    These are the first `known_count` messages. The first of them has the offset `base_offset`.
     """
 
     known_count: int
@@ -81,10 +82,11 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
 
 
 def extended(runs: Runs, new: ProducerRun) -> Runs:
-    """Returns `runs` with `new` added. If `new` continues the last run, the two are joined.
+    """Returns the last `RUNS_MAX` of `runs` and `new`.
 
-    Keeps the last `RUNS_MAX` runs. If the sequence or the epoch of `new` does not continue that of
-    the last run, keeps only `new`.
+    If `new` has another epoch than the last run, or does not begin at its next sequence number,
+    returns only `new`. If its offsets follow those of the last run, too, the two are joined, unless
+    the joined run would be too long.
     """
     last = runs[-1] if runs else None
     if last is None or (last.epoch, _next_sequence(last)) != (new.epoch, new.first_sequence):
@@ -134,7 +136,8 @@ class Producers:
         """Forgets producers that have written nothing since `timestamp_ms`.
 
         If more than `count_max` are known, those that have been quiet for the longest time are
-        forgotten too. The producers in `kept` are never forgotten. Returns how many were forgotten.
+        forgotten too. The producers in `kept` are never forgotten, even if more than `count_max`
+        remain. Returns how many were forgotten.
         """
         count = len(self._runs)
         surplus: set[int] = set()

@@ -18,7 +18,7 @@ from random import Random
 from lakebed.base.damage_ledger import TOPICS, DamageLedger
 from lakebed.base.errors import AlreadyExists, Busy, Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike
-from lakebed.base.runner import Event, Runner
+from lakebed.base.runner import Event, Mutex, Runner
 from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.units import MIB
 from lakebed.base.zero_fill import SpareBudget
@@ -62,6 +62,7 @@ class Topics:
         config: TopicConfig | None = None,
         random: Random | None = None,
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
+        pin_mutex: Mutex | None = None,
         spare_budget: SpareBudget | None = None,
         damage: DamageLedger | None = None,
         make_topic: Callable[..., Topic] = Topic,
@@ -70,8 +71,9 @@ class Topics:
 
         Removes what interrupted creations and deletions of topics left: see `remove_leftovers`.
         `is_pinned` takes a topic, a partition and a range of offsets, and returns whether retention
-        and compaction must leave those messages alone. `spare_budget` limits the zero-filled bytes;
-        it may be shared with other engines. Losses are recorded in `damage`. `make_topic` is called
+        and compaction must leave those messages alone. Retention holds `pin_mutex` from that call
+        until the messages are removed. `spare_budget` limits the zero-filled bytes; it may be
+        shared with other engines. Losses are recorded in `damage`. `make_topic` is called
         with the arguments of `Topic`.
         """
         self.root = os.fspath(root)
@@ -80,6 +82,7 @@ class Topics:
         self._config = config or TopicConfig()
         self._random = random or Random()
         self._is_pinned = is_pinned
+        self._pin_mutex = pin_mutex or runner.mutex()
         self._damage = damage
         self._make_topic = make_topic
         self._spare_budget = spare_budget or SpareBudget(
@@ -268,6 +271,7 @@ class Topics:
             wake_upkeep=lambda: self._upkeep.add(partition),
             spare_budget=self._spare_budget,
             is_pinned=self._is_pinned,
+            pin_mutex=self._pin_mutex,
             damage=self._damage,
         )
         opened.append(partition)

@@ -15,6 +15,7 @@ from typing import Protocol
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Closed, DataError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
+from lakebed.base.runner import Mutex
 from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.filler import Filler
@@ -65,13 +66,19 @@ class Upkeep:
     """
 
     def __init__(
-        self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
+        self,
+        partition: MaintainedPartition,
+        filler: Filler,
+        *,
+        is_pinned: IsPinned | None,
+        pin_mutex: Mutex,
     ) -> None:
         self._partition = partition
         self._filler = filler
         self._look_at_ns = 0  # when retention and compaction are due
         self._forget_at_ns = 0  # when old producers are forgotten next
         self._is_pinned = is_pinned
+        self._pin_mutex = pin_mutex
         self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
         self._compacted_base = -1  # the newest segment that was compacted
 
@@ -172,16 +179,18 @@ class Upkeep:
         """
         partition = self._partition
         segments = partition.segments()
-        start = start_after_retention(
-            self._find_candidates(segments),
-            config=partition.config,
-            active_bytes=segments[-1].end,
-            now_ms=partition.now_ms(),
-            is_needed=self._is_held,
-        )
-        if start is None:
-            return 0
-        removed_count = partition.truncate_before(start)
+        candidates = self._find_candidates(segments)
+        with self._pin_mutex:  # no pin of this process comes in between
+            start = start_after_retention(
+                candidates,
+                config=partition.config,
+                active_bytes=segments[-1].end,
+                now_ms=partition.now_ms(),
+                is_needed=self._is_held,
+            )
+            if start is None:
+                return 0
+            removed_count = partition.truncate_before(start)
         event(
             _log, "retention", partition=partition.name, start_offset=start, segments=removed_count
         )

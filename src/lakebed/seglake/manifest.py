@@ -122,7 +122,7 @@ def decode(data: Buffer, *, path: str) -> Manifest:
     version is unknown, and `Corrupt` if it is damaged in another way.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
+        raise Corrupt("the manifest is not a BLOB", path=path, found=type(data).__name__)
     data = bytes(data)
     end = len(data) - MANIFEST_END.size
     if end < MANIFEST_HEADER.size:

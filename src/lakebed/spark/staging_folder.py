@@ -146,8 +146,8 @@ class FolderStaging:
     def _alone(self) -> Iterator[None]:
         """Holds the lock of the staging folder within the `with` block.
 
-        The lock is needed because a killed driver may have left a process that is still making a
-        decision. Raises `Locked` if the lock is not free within 30 seconds.
+        The lock is needed because a killed driver may have left a process that is still deciding
+        which batches to commit. Raises `Locked` if the lock is not free within 30 seconds.
         """
         backoff = Backoff(_POLICY, Random(secrets.randbits(64)))
         until_ns = self._runner.clock.monotonic_ns() + round(LOCK_WAIT_S * NS_PER_S)

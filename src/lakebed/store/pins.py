@@ -8,6 +8,9 @@ have removed the range just before.
 
 Invariants:
 - Retention sees every pin that was written before it lists the pins.
+- In the process that runs retention, no pin is created or renewed between the check of the pins and
+  the removal that follows from it, because both hold the same mutex. So when a pin was created, the
+  range is gone already, or it stays. Another process may be late by a moment with its pin.
 - A file that is not a valid pin is ignored, and so is a pin that expires more than
   `DURATION_MS_MAX` from now. If the clock is set back, a pin stays in effect for longer.
 - Expired pins are removed by the writer, and by `pin` and `pin_ranges` of any process, but only
@@ -22,6 +25,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
 
@@ -82,13 +86,18 @@ class Pins:
         clock: Clock,
         is_writer: bool,
         new_id: Callable[[], str] = random_id,
+        mutex: AbstractContextManager[object] | None = None,
     ) -> None:
-        """With `is_writer`, listing the pins also removes those that expired `GRACE_MS` ago."""
+        """With `is_writer`, listing the pins also removes those that expired `GRACE_MS` ago.
+
+        `mutex` is that of the process's retention, if it runs any.
+        """
         self._disk = disk
         self._folder = os.path.join(os.fspath(root), FOLDER_NAME)
         self._clock = clock
         self._is_writer = is_writer
         self._new_id = new_id
+        self._mutex = mutex or contextlib.nullcontext()
 
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
@@ -148,7 +157,8 @@ class Pins:
             topic=topic,
             partition=partition,
         )
-        self._add(pin)
+        with self._mutex:
+            self._add(pin)
         return pin
 
     def pin_ranges(
@@ -192,14 +202,15 @@ class Pins:
         Raises `NotFound` if the pin was released, has expired or is damaged.
         """
         _check_duration(duration_ms)
-        now_ms = self._now_ms()
-        pin = self._load(pin_id)
-        if pin is None or pin.expires_ms <= now_ms:
-            raise NotFound(
-                f"pin {pin_id} was released, has expired or is damaged; create a new pin"
-            )
-        renewed = replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms)
-        self._write(renewed)
+        with self._mutex:
+            now_ms = self._now_ms()
+            pin = self._load(pin_id)
+            if pin is None or pin.expires_ms <= now_ms:
+                raise NotFound(
+                    f"pin {pin_id} was released, has expired or is damaged; create a new pin"
+                )
+            renewed = replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms)
+            self._write(renewed)
         return renewed
 
     def release(self, pin_id: str) -> None:
@@ -243,14 +254,15 @@ class Pins:
         return self._is_any(lambda pin: pin.overlaps(topic, partition, start, end))
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
-        now_ms = self._now_ms()
-        pin = self._load(pin_id)
-        if pin is None or pin.expires_ms <= now_ms:
-            return False
-        left_ms = pin.expires_ms - now_ms
-        if not duration_ms * 5 // 6 <= left_ms <= duration_ms:
-            self._write(replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms))
-        return True
+        with self._mutex:
+            now_ms = self._now_ms()
+            pin = self._load(pin_id)
+            if pin is None or pin.expires_ms <= now_ms:
+                return False
+            left_ms = pin.expires_ms - now_ms
+            if not duration_ms * 5 // 6 <= left_ms <= duration_ms:
+                self._write(replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms))
+            return True
 
     def _is_any(self, holds: Callable[[Pin], bool]) -> bool:
         try:

@@ -239,12 +239,14 @@ class Store:
                 runner = ThreadRunner()
                 undo.callback(runner.close)
             self.runner: Runner = runner
+            self._pin_mutex = runner.mutex()
             self.pins = Pins(
                 disk,
                 self.root,
                 clock=runner.clock,
                 is_writer=True,
                 new_id=id_source(random),
+                mutex=self._pin_mutex,
             )
             self.pins.remove_temporaries()
             open_lake = partial(self._open_lake, object_config, connector)
@@ -262,6 +264,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                pin_mutex=self._pin_mutex,
                 on_lost=self._record_log_losses,
                 random=random,
             )
@@ -639,6 +642,7 @@ class Store:
             config=config,
             group_config=group_config,
             is_pinned=self.pins.covers_offsets,
+            pin_mutex=self._pin_mutex,
             spare_budget=self._manager.spare_budget,
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
             damage=self.damage,

@@ -32,7 +32,7 @@ from lakebed.base.errors import (
     NotFound,
 )
 from lakebed.base.files import Disk, PathLike, fork_guard
-from lakebed.base.runner import Event, Runner
+from lakebed.base.runner import Event, Mutex, Runner
 from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
@@ -141,6 +141,7 @@ class StoreTopics:
         config: TopicConfig,
         group_config: GroupConfig,
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
+        pin_mutex: Mutex | None = None,
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
@@ -149,9 +150,9 @@ class StoreTopics:
     ) -> None:
         """Finishes interrupted deletions of topics and groups; opens nothing yet.
 
-        The caller must hold the root's lock. `is_pinned` and `spare_budget` are passed to
-        `keratin.Topics`. `read_object` reads batches that are staged as objects. `restored_ms` is
-        when the store was restored from a backup, or 0; leases from before that are refused.
+        The caller must hold the root's lock. `is_pinned`, `pin_mutex` and `spare_budget` are passed
+        to `keratin.Topics`. `read_object` reads batches that are staged as objects. `restored_ms`
+        is when the store was restored from a backup, or 0; leases from before that are refused.
         """
         self._root = root
         self._disk = disk
@@ -170,6 +171,7 @@ class StoreTopics:
             runner=runner,
             config=config,
             is_pinned=is_pinned,
+            pin_mutex=pin_mutex,
             spare_budget=spare_budget,
             damage=damage,
             random=random,

@@ -191,7 +191,7 @@ def _evicted(draft: Draft, _: LocalEvicted, timestamp_ms: int) -> bool:
 
 
 def _discount_warm_file(draft: Draft) -> None:
-    """Clears Tier 1 while the warm file is being created again from the Tier 0 file."""
+    """Removes Tier 1 from the recorded tiers while the warm file is created again from Tier 0."""
     if draft.pending & COMPRESSING and draft.residency & TIER1 and draft.residency & TIER0:
         draft.residency &= ~TIER1
         _forget_warm_file(draft)

@@ -46,10 +46,10 @@ class Residence:
 
     @property
     def is_in_log(self) -> bool:
-        """Whether the segment is sealed and not being deleted.
+        """Whether the segment is sealed and its object is not being deleted.
 
-        A segment that was only in Tier 2 when retention removed it from the log is listed until its
-        object is deleted.
+        False for a segment that was only in Tier 2 when retention removed it from the log:
+        `LogTiers.residency` lists it until its object is deleted.
         """
         return self.is_sealed and "delete" not in self.pending
 

@@ -1,8 +1,9 @@
 """A simulated file: its contents in the page cache and on the device.
 
-Between two syncs, every 512-byte sector that is written has several versions: the version on the
-device, and one for each write. A power loss keeps one of these versions of each sector, and one of
-the lengths that the file has had since the last sync. Bytes that were never written read as zero.
+Between two syncs, every 512-byte sector that is written or cut off has several versions: the
+version on the device, and one for each of these changes. A power loss keeps one of these versions
+of each sector, and one of the lengths: that on the device, and those that the file has had since
+the last sync. Bytes that were never written read as zero.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ BLOCK_BYTES = 4096
 UNBOUNDED_BYTES = 1 << 40  # the capacity of a disk that is never full
 
 Keep = Callable[[int], int]
-"""Chooses which of n versions survives: 0 is the version on the device, n - 1 the newest."""
+"""Chooses which of n versions, or of n lengths, survives: 0 is the one on the device, n - 1 the
+newest."""
 
 
 class Node:
     def __init__(self) -> None:
         self.cached = bytearray()
         self.device = bytearray()
-        self.sealed = False
+        self.sealed = False  # declared sealed: changing the file is then an error
         self.blocks: set[int] = set()  # numbers of the blocks that use space
         self._versions: dict[int, list[bytes]] = {}  # sector → contents since the last sync
         self._sizes: list[int] = []  # lengths since the last sync
@@ -51,7 +53,8 @@ class Node:
         self._write_back(keep_everything)
 
     def fail_sync(self, keep: Keep, *, revert: bool) -> None:
-        """Simulates a failed sync: some sectors reach the device, and the others never will.
+        """Simulates a failed sync: some sectors reach the device, and the others never will, unless
+        they are written again.
 
         The kernel nevertheless marks the pages as clean. Later reads return the bytes that were
         written or, if `revert` is set, the bytes on the device; both happen in practice.
@@ -68,8 +71,9 @@ class Node:
     def flip_bit(self, offset: int, bit: int) -> None:
         """Flips a bit in the page cache and on the device, to simulate damage.
 
-        If the sector has unsynced writes, the next sync writes it to the device as it was after
-        the last of them, without the damage. Otherwise both copies stay damaged.
+        Does not change the unsynced versions of the sector: if there are any, the next sync removes
+        the damage from the device, but not from the page cache. A later write to the sector keeps
+        the damage, unless it overwrites the damaged byte.
         """
         for content in (self.cached, self.device):
             if offset < len(content):
@@ -78,14 +82,18 @@ class Node:
     def overwrite(self, offset: int, data: bytes) -> None:
         """Overwrites bytes in the page cache and on the device, to simulate damage.
 
-        The next sync writes sectors that have unsynced writes to the device as they were after the
-        last of them, without the damage. Other sectors stay damaged in both places.
+        Does not extend the file. Does not change the unsynced versions of the sectors; see
+        `flip_bit`.
         """
         for content in (self.cached, self.device):
             content[offset : offset + len(data)] = data[: max(0, len(content) - offset)]
 
     def cut(self, size: int) -> None:
-        """Truncates the file in the page cache and on the device, to simulate damage."""
+        """Truncates the file in the page cache and on the device, to simulate damage.
+
+        Also drops the unsynced lengths, and the unsynced versions of sectors that end after `size`:
+        the next sync or power loss does not restore them.
+        """
         del self.cached[size:]
         del self.device[size:]
         self._versions = {
@@ -116,7 +124,8 @@ class Node:
             self._versions.setdefault(sector, []).append(content)
 
     def _write_back(self, keep: Keep) -> None:
-        """Copies the versions that `keep` chooses to the device, then drops all versions.
+        """Copies the versions and the length that `keep` chooses to the device, then drops all
+        versions and lengths.
 
         Only versions since the last sync are copied: a page that an earlier, failed sync marked as
         clean is not written again.

@@ -11,6 +11,7 @@ states are accepted until a delivery or the end of the run decides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +28,13 @@ class ModelLease(NamedTuple):
     epoch: int
     until_ns: int  # by the monotonic clock
     delivery_count: int
+
+
+class CountChange(NamedTuple):
+    """A change of the lowest and the highest delivery count that a message may have."""
+
+    before: tuple[int, int]
+    after: tuple[int, int]
 
 
 @dataclass
@@ -192,13 +200,28 @@ class GroupPartitionModel:
             if until_ns is not None:
                 self.delayed_until_ns[lease.offset] = until_ns
 
-    def maybe_uncount(self, offsets: list[int]) -> None:
-        """Records that a call in progress may lower the delivery counts of these messages by
-        one.
+    def maybe_uncount(self, offsets: list[int]) -> dict[int, CountChange]:
+        """Records that a call in progress may lower the delivery counts of these messages by one.
+
+        Returns what it changed, for `restore_counts`.
         """
+        changes = {}
         for offset in offsets:
-            least, most = self.deliveries.get(offset, (0, 0))
+            least, most = before = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), most)
+            changes[offset] = CountChange(before, self.deliveries[offset])
+        return changes
+
+    def restore_counts(self, changes: Mapping[int, CountChange]) -> list[int]:
+        """Undoes `maybe_uncount` for the messages whose counts have not changed since.
+
+        Returns their offsets. The others were delivered in the meantime, or a crash put their
+        counts in doubt.
+        """
+        same = [at for at, change in changes.items() if self.deliveries.get(at) == change.after]
+        for offset in same:
+            self.deliveries[offset] = changes[offset].before
+        return same
 
     def uncount(self, offsets: list[int], *, is_durable: bool) -> None:
         """Records that the messages were given back, which lowers their delivery counts by one.

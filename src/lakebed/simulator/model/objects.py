@@ -65,8 +65,10 @@ class KeyModel:
         self.states = _unique([*self.states, *after])
 
     def seen(self, versions: Sequence[ModelVersion], where: str) -> None:
-        """Checks the key's versions in a listing, newest first, and keeps the state that they
-        match.
+        """Checks the key's versions in a listing, newest first.
+
+        Raises `Violation` if they match none of the possible states. Otherwise drops all possible
+        states but the first that they match.
         """
         fitting = [state for state in self.states if _fits(state, versions)]
         if not fitting:

@@ -233,6 +233,11 @@ class PartitionModel:
         is_known = any(_same(other, message) for other in self.messages.values())
         raise Violation(Promise.ONCE if is_known else Promise.NEVER_LATER, what)
 
+    def may_be_copied(self, value: bytes | None) -> None:
+        """Records that a redrive may store one more message with this value."""
+        self.copies[value] += 1
+        self.copied.add(value)
+
     def _add(self, offset: int, message: ModelMessage) -> None:
         place = self.places.setdefault(message.value, offset)
         if place != offset and message.value is not None and message.value not in self.copied:

@@ -1,4 +1,4 @@
-"""Client operations on consumer groups: lease, settle, extend, seek, redrive and delete."""
+"""Client operations on consumer groups, such as lease, ack, seek, redrive and delete."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def open_group(
 ) -> tuple[Group, GroupModel, TopicModel]:
     """Returns the step's group with its model and the model of its topic.
 
-    Raises `NotFound` if the topic does not exist. If the group does not exist, creates it, or
-    without `creates` raises `NotFound`.
+    If the group does not exist, creates it, or without `creates` raises `NotFound`. Raises
+    `NotFound` if the topic does not exist, and `Closed` if it is deleted meanwhile.
     """
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
     return open_named(context, topic_name, name, creates=creates)
@@ -88,9 +88,9 @@ def open_named(
 
 
 def doubt_times(context: Context) -> None:
-    """Records that the ends of leases and delays are in doubt once their partition is opened.
+    """Records that opening a partition from now on puts the ends of its leases and delays in doubt.
 
-    In a partition that is open now, the ends do not change until it is closed and opened again.
+    In a partition that is open now, they stay certain until it is closed and opened again.
     """
     for model in context.model.groups.values():
         for part in model.partitions:
@@ -128,7 +128,9 @@ def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
     now = _incarnations(group)
     if model.incarnations and model.incarnations != now:
         kept = sum(before == after for before, after in zip(model.incarnations, now, strict=False))
-        wrong = f"group {model.name} of topic {model.topic} was deleted in {kept} partitions only"
+        wrong = (
+            f"group {model.name} of topic {model.topic} was deleted, but not in {kept} partitions"
+        )
         require(not kept or model.is_damaged, Promise.DELETED, wrong)
         return None
     model.maybe_deleted = False
@@ -196,7 +198,7 @@ def _lease(context: Context, step: Step) -> Answer:
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
-    _lease_lost(context, model, lost_count)  # other clients may have got messages in between
+    _lease_lost(context, model, lost_count)  # again: other clients may have leased in between
     # The error of one partition is not reported if others returned messages.
     has_failed = disk.faults.fired_count > fired_count or disk.capacity_bytes < UNBOUNDED_BYTES
     if context.is_troubled and has_failed and not (context.only_reads_fail and model.syncs):
@@ -281,7 +283,7 @@ def _delivered(
         part = model.partitions[message.partition]
         known = topic_model.partitions[message.partition]
         is_same = epochs.setdefault(message.partition, message.epoch) == message.epoch
-        require(is_same, Promise.LEASE, f"{part.name}: one lease was returned with two epochs")
+        require(is_same, Promise.LEASE, f"{part.name}: one lease call returned two epochs")
         _compare(known, message, wall_ms)
         _check_key_order(model, part, topic_model, message, now_ns)
         what = f"{part.name}: offset {message.offset} was delivered {message.delivery_count} times"
@@ -427,9 +429,9 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
     fresh: list[int] = []
     if is_same_group and verb == "ack":
         fresh = part.maybe_acked([lease.offset for lease in leases])
-    counts = {lease.offset: part.deliveries.get(lease.offset, (0, 0)) for lease in leases}
+    counts = {}
     if is_same_group and verb == "give back":
-        part.maybe_uncount(list(counts))
+        counts = part.maybe_uncount([lease.offset for lease in leases])
     with _in_flight(model):
         try:
             extended = _call(context, step, group, verb, chosen)
@@ -441,7 +443,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
                 )
             if is_same_group:
                 part.not_acked(fresh)
-                part.deliveries.update(counts)
+                part.restore_counts(counts)
             is_alone = is_alone and part.call_count == call_count + 1
             wrong = f"{what}: refused, although the lease is valid: {error}"
             require(not (is_certain and is_alone and not model.is_damaged), Promise.HOLDER, wrong)
@@ -453,7 +455,10 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
             is_damaged = _is_damaged(model, topic_model)
             return context.refused(error, what, is_damaged=is_damaged, expected=expected)
     is_alone = is_alone and part.call_count == call_count + 1
-    wrong = f"{what}: accepted, although the messages are settled or leased to another holder"
+    wrong = (
+        f"{what}: accepted, although the messages are settled or leased to another holder, or the "
+        "group was replaced"
+    )
     require(not (is_stale and is_alone), Promise.HOLDER, wrong)
     if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: the group was replaced")
@@ -467,14 +472,16 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         until_ns = now_ns + delay_ms * NS_PER_MS if delay_ms else None
         part.given_back(leases, until_ns=until_ns)
         if verb == "give back":
-            part.deliveries.update(counts)
-            part.uncount(list(counts), is_durable=model.syncs)
+            part.uncount(part.restore_counts(counts), is_durable=model.syncs)
         _drop(context, chosen)
     return Answer(Outcome.OK, what)
 
 
 def _stays(topic_model: TopicModel, number: int, offset: int) -> bool:
-    """Returns whether the message is in the topic and nothing can remove it."""
+    """Returns whether the topic certainly still has the message, if it was appended.
+
+    That is: neither retention, compaction, truncation nor damage can have removed it.
+    """
     known, rule = topic_model.partitions[number], topic_model.rule
     is_removable = rule.compact or rule.retention_bytes or rule.retention_ms
     is_old = offset < max(known.start, known.maybe_truncated_before)
@@ -516,7 +523,7 @@ def _extended(
 def _drop(context: Context, chosen: list[Token]) -> None:
     """Drops the settled tokens, unless the first offset is a multiple of four.
 
-    Then keeps them, so that a later step settles the messages again.
+    In that case keeps them, so that a later step settles the messages again.
     """
     if chosen and chosen[0].message.offset % 4:
         gone = {id(token) for token in chosen}
@@ -663,8 +670,8 @@ def look_at_letters(
 ) -> Answer:
     """Lists the dead letters of a group and checks them.
 
-    Every dead letter must be an unchanged message of the topic that was not acked, and all dead
-    letters listed earlier must still exist.
+    Every dead letter must equal its message, if the topic still has that, and the message must not
+    have been acked. All dead letters listed earlier must still exist.
     """
     what = f"list dead letters of group {model.name} of topic {topic_name}"
     try:
@@ -723,9 +730,13 @@ def _redrive(context: Context, step: Step) -> Answer:
     model.letters.clear()
     for letter in letters:
         known = topic_model.partitions[letter.partition]
-        known.copies[letter.value] += 1
-        known.copied.add(letter.value)
+        known.may_be_copied(letter.value)
         model.partitions[letter.partition].buried.add(letter.offset)
+    # A move to the dead letters that a failure cut short is repeated, perhaps during this call.
+    for part, known in zip(model.partitions, topic_model.partitions, strict=True):
+        for offset, message in known.messages.items():
+            if part.may_be_buried(offset) and offset not in part.acked_in_force:
+                known.may_be_copied(message.value)
     with _in_flight(model):
         try:
             count = group.redrive()
@@ -736,7 +747,7 @@ def _redrive(context: Context, step: Step) -> Answer:
                 error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
             )
     if context.model.topics.get(topic_name) is not topic_model:
-        return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
+        return Answer(Outcome.OK, f"{what}: the topic was deleted during the call")
     words = topics.read_topic(context, topic_name).words
     if not _is_damaged(model, topic_model) and count >= len(letters):
         _check_redriven(topic_model, letters, what)
@@ -786,13 +797,17 @@ def _peek(context: Context, step: Step) -> Answer:
 
 
 def _check_lag(lag: Mapping[int, int], model: GroupModel, topic_model: TopicModel) -> None:
-    """Checks that the lag is at most the number of messages from the first unsettled one on."""
+    """Checks that the lag is at most the number of messages from the first unsettled offset on.
+
+    That offset may be one whose message was compacted away: the group does not know this before it
+    leases there again.
+    """
     for number, part in enumerate(model.partitions):
         known = topic_model.partitions[number]
         if known.in_flight or known.doubts or part.has_started_over:
             continue
-        unsettled = [offset for offset in known.messages if offset not in part.settled]
-        first = min(unsettled, default=known.end)
+        offsets = range(known.start, known.end)
+        first = next((offset for offset in offsets if offset not in part.settled), known.end)
         count = sum(offset >= first for offset in known.messages)
         wrong = f"{part.name}: the lag is {lag.get(number)}, but {count} messages can be unsettled"
         require(lag.get(number, 0) <= count, Promise.ACCOUNTED, wrong)

@@ -25,7 +25,7 @@ from lakebed.store.pin_file import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # starting a task takes as long as reading some tens of MiB
 PIN_S = 3600.0  # default of the option pinSeconds: how long a new pin lasts
-KEPT_MS = 60_000  # how long a renewal by a task of a batch query lasts, without pinSeconds
+KEPT_MS = 60_000  # how long a pin lasts after a task of a batch renews it, without pinSeconds
 
 _READ_OPTIONS = (
     "columns",
@@ -73,7 +73,7 @@ class ReadSettings:
     bytes_max: int | None
     fails_on_loss: bool
     pin_ms: int  # how long planned ranges are pinned; 0 means not at all
-    kept_ms: int  # how long a renewal by a task lasts
+    kept_ms: int  # how long a pin lasts after a task renews it
     filters: tuple[Filter, ...]  # of the option `filters`
     is_stream: bool
 
@@ -89,8 +89,10 @@ def settings_of(
 ) -> ReadSettings:
     """Parses the options of a read of topics or logs.
 
-    `columns` are the columns to read; None means those of the option `columns`, or all. Raises
-    `BadConfig` if an option is invalid, and `InputError` if a column does not exist.
+    `columns` are the columns to read; None or an empty sequence means those of the option
+    `columns`, or all. Raises `BadConfig` if an option is invalid, and `InputError` if a column does
+    not exist or is repeated. The positions in `startingOffsets` and `endingOffsets` are checked
+    later, when the read is planned.
     """
     options = known_options(kind, values)
     for name in _BATCH_OPTIONS if is_stream else _STREAM_OPTIONS:
@@ -128,7 +130,7 @@ def settings_of(
 
 def schema_of(kind: Kind, values: Mapping[str, Any]) -> str:
     """Returns the schema of the rows in Spark's DDL: all columns, or those of the option
-    `columns`.
+    `columns`. Raises `InputError` if one of these does not exist.
     """
     return kind.fields.ddl(known_options(kind, values).names("columns") or None)
 

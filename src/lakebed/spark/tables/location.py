@@ -1,13 +1,14 @@
 """The location of a Delta table: its bucket and prefix, and the S3 endpoint that serves it.
 
 A location is plain data. It is created where a query is planned, and sent to the tasks. Neither
-`str` nor `repr` contains the secret key. It is created from these options:
+`str` nor `repr` contains the secret key. It is created from the option `table`, and from either
+`s3Endpoint` or `path`:
 
-    s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; missing keys are taken
-                from the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has the
-                certificates to trust
-    path        the root of a store whose S3 is served for this run (see `lakebed.spark.own_s3`)
     table       `bucket/prefix`
+    s3Endpoint  the URL of an S3 endpoint, used with `accessKey`, `secretKey` and `region`; if both
+                keys are missing, they are taken from the environment (`LAKEBED_…`, then `AWS_…`);
+                with https, `caFile` names a file with the certificates to trust
+    path        the root of a store whose S3 API a Spark run serves (see `lakebed.spark.own_s3`)
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class TableLocation:
     def object_store(self) -> S3Store:
         """Returns an obstore client for the bucket.
 
-        Use it to delete files: `file_system` would leave empty objects in place of folders.
+        Use it to delete files: when `file_system` deletes a file, it creates an empty object for
+        the folder of the file.
         """
         from obstore.store import S3Store
 
@@ -130,7 +132,8 @@ class TableLocation:
         """Makes `deltalake` trust the certificates in `caFile` within the `with` block.
 
         `deltalake` has no option for that: it only reads an environment variable, when it creates
-        its HTTP client.
+        its HTTP client. With a `caFile`, only one thread at a time can be in such a block, and
+        blocks must not be nested.
         """
         if not self.ca_file:
             yield
@@ -174,7 +177,9 @@ def table_location(options: Options) -> TableLocation:
     endpoint = options.required("s3Endpoint").rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
-        raise options.wrong("s3Endpoint", "a URL such as http://127.0.0.1:9000")
+        raise options.wrong(
+            "s3Endpoint", "an http or https URL without a path, such as http://127.0.0.1:9000"
+        )
     access_key, secret_key = _keys(options, os.environ)
     region = options.text("region") or REGION
     ca_file = options.text("caFile") or ""
@@ -206,7 +211,10 @@ def bucket_and_prefix(table: str) -> tuple[str, str]:
     prefix = prefix.strip("/")
     parts = prefix.split("/")
     if not bucket or not prefix or any(part in ("", ".", "..") for part in parts):
-        raise BadConfig(f"the option table is {shown(table)}: it must be bucket/prefix")
+        raise BadConfig(
+            f"the option table is {shown(table)}: it must be bucket/prefix, with no "
+            "empty, '.' or '..' part"
+        )
     if not prefix.isascii() or not prefix.isprintable() or set(prefix) & set(" %#?*<>{}|\\^`\"'"):
         raise BadConfig(
             f"the option table is {shown(table)}: the prefix must be printable ASCII without "

@@ -1,8 +1,9 @@
-"""Loads a Delta table at one version: its schema and files. Checks whether they can be read here.
+"""Loads a Delta table at one version: its schema and files.
 
-`deltalake` reads the log, but not the data files. So Delta features that change how data files must
-be read (deleted rows, renamed columns, other types) are checked here, and refused if they are not
-supported.
+Also checks whether Lakebed can read and write the table. Queries read the log of the table with
+`deltalake`, but its data files without it. So a table is refused if it uses a Delta feature that
+changes how data files must be read (deletion vectors, column mapping, new types) and that Lakebed
+does not support.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 READER_FEATURES: Final = frozenset(
     {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"}
 )
+# A table may list invariants, constraints and generated columns as features, but `check_writable`
+# refuses a table that has any.
 WRITER_FEATURES: Final = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
-    | {"changeDataFeed", "checkConstraints", "generatedColumns"}  # allowed if not in use
+    | {"changeDataFeed", "checkConstraints", "generatedColumns"}
 )
 _READER_VERSION_MAX: Final = 3
 _WRITER_NAMED_FEATURES: Final = 7
@@ -54,7 +57,10 @@ class UnreadableTable(LakebedError):
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table. `path` is relative to the table; `partition` has typed values."""
+    """A data file of a table.
+
+    `path` is relative to the table; `partition` has the typed values of the partition columns.
+    """
 
     path: str
     size_bytes: int
@@ -64,9 +70,9 @@ class DataFile:
 def find_table(place: TableLocation) -> DeltaTable | None:
     """Returns the newest version of the table, or None if there is no table.
 
-    Raises `NotFound` if the bucket does not exist, `InputError` if the access key is refused,
-    `Unreachable` if the request fails for another reason, for example if no server answers, and
-    `UnreadableTable` if the log of the table is damaged.
+    Raises `NotFound` if the bucket does not exist, `InputError` if the access key is refused or
+    does not allow the access, `Unreachable` if the request fails for another reason, for example if
+    no server answers, and `UnreadableTable` if the log of the table cannot be read.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -87,10 +93,10 @@ def find_table(place: TableLocation) -> DeltaTable | None:
 def load_table(
     place: TableLocation, *, version: int | None = None, moment_us: int | None = None
 ) -> DeltaTable:
-    """Returns the table at a version or as of a time; by default the newest version.
+    """Returns the table at `version`, or else as of `moment_us`; by default the newest version.
 
-    Raises `NotFound` if the table or the version does not exist, `InputError` if the log has no
-    version that is as old as `moment_us`, and `UnreadableTable` if the log is damaged.
+    Raises `NotFound` if the table or the version does not exist, and `InputError` if the log has no
+    version that was written at or before `moment_us`. Also raises the errors of `find_table`.
     """
     from deltalake.exceptions import DeltaError
 
@@ -119,8 +125,8 @@ def load_table(
 def check_readable(table: DeltaTable) -> None:
     """Raises `UnsupportedTable` if the table's rows cannot be read directly from its data files.
 
-    That is the case if it uses column mapping, has rows deleted with deletion vectors, or uses a
-    feature of Delta that Lakebed does not know.
+    That is the case if it uses column mapping, has rows deleted with deletion vectors, or requires
+    readers to support a Delta feature or version that Lakebed does not support.
     """
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
@@ -144,9 +150,10 @@ def check_readable(table: DeltaTable) -> None:
 
 def check_writable(table: DeltaTable) -> None:
     """Raises `UnsupportedTable` if the table uses a Delta feature that its writers must support
-    and Lakebed does not.
+    and Lakebed does not, or if `check_readable` raises it.
 
-    Rows are written only by adding files, so constraints and generated columns are not supported.
+    For example, Lakebed neither checks constraints nor computes generated columns, so it refuses a
+    table that has any.
     """
     check_readable(table)
     protocol = table.protocol()
@@ -189,7 +196,10 @@ def partition_columns_of(table: DeltaTable) -> list[str]:
 
 
 def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[DataFile]:
-    """Yields the table's files that may have rows that match the filters, sorted by path."""
+    """Returns the table's files that may have rows that match all filters, sorted by path.
+
+    Raises `UnsupportedTable` if the log has an absolute path for one of these files.
+    """
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=False))
@@ -216,13 +226,14 @@ def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[Data
 
 
 def relative(path: str) -> str:
-    """Converts a path in the log to the path relative to the table.
+    """Decodes a path in the log, which is URL-encoded and relative to the table.
 
-    Raises `UnsupportedTable` if the file is outside the table.
+    Raises `UnsupportedTable` if the path is absolute: the file may be outside the table.
     """
     if "://" in path or path.startswith("/"):
         raise UnsupportedTable(
-            f"the table is a shallow clone, which is not supported: its file {path} is outside it"
+            f"the table has a file with an absolute path, {path}, as a shallow clone has; that is "
+            "not supported"
         )
     return unquote(path)
 
@@ -236,9 +247,10 @@ def _listed(actions: Any, name: str) -> list[Any]:
 
 
 def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
-    """Returns one kind of statistics of each file, for these columns only.
+    """Returns one kind of statistics of each file, as a dictionary with only these columns.
 
-    `name` is the kind, such as `min`. A file without such statistics has None.
+    `name` is the kind, such as `min`. If the list of files has no such statistics for any of the
+    columns, returns None for each file.
     """
     import pyarrow as pa
 
@@ -254,9 +266,9 @@ def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
 
 
 def _version_as_of(place: TableLocation, moment_us: int) -> int:
-    """Returns the version that the table had at that time.
+    """Returns the newest version that was written at or before that time.
 
-    As usual in Delta, the time of a version is that of its file in the log.
+    As usual in Delta, a version counts as written when its file in the log was.
     """
     versions = [
         version for version, at_ns in _written_ns(place).items() if at_ns // _NS_PER_US <= moment_us
@@ -269,7 +281,7 @@ def _version_as_of(place: TableLocation, moment_us: int) -> int:
 
 
 def _written_ns(place: TableLocation) -> dict[int, int]:
-    """Returns when each version that the log still has was written."""
+    """Returns when each version that the log still has was written, in ns since 1970."""
     from pyarrow.fs import FileSelector
 
     log = FileSelector(place.key("_delta_log"))
@@ -291,7 +303,7 @@ def _unreadable(
 ) -> UnreadableTable:
     what = "the log of the table" if version is None else f"version {version} of the table"
     why = str(error).partition("\n")[0]
-    return UnreadableTable(f"{place}: {what} cannot be read, its log may be damaged: {why}")
+    return UnreadableTable(f"{place}: {what} cannot be read; the log may be damaged: {why}")
 
 
 def _unreachable(place: TableLocation, error: OSError) -> LakebedError:
@@ -300,5 +312,7 @@ def _unreachable(place: TableLocation, error: OSError) -> LakebedError:
         return NotFound(f"bucket {place.bucket} does not exist")
     for code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"):
         if code in text:
-            return InputError(f"{place.endpoint} refused the access key: {code}")
+            return InputError(
+                f"{place.endpoint} refused the access key, or denied it access: {code}"
+            )
     return Unreachable(f"{place} cannot be reached at {place.endpoint}: {text[:500]}")

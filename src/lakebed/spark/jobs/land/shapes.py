@@ -1,9 +1,9 @@
 """Infers from JSON documents which types a table needs for their fields. Does no I/O.
 
-Integers become `bigint`, or `double` if the field also has numbers that are not integers of 64
-bits. Text is always `string`: it is never parsed as a time. If the values of a field have different
-types, the most frequent type wins. A field that was always null, or an empty list or object, has no
-type yet.
+Numbers become `bigint`, or `double` if any of them is not an integer of 64 bits. Text is always
+`string`: it is never parsed as a time. If the values of a field have different types, the most
+frequent type wins; nulls do not count. A field has no type yet if it was always null, or if its
+most frequent type is a list or an object in which nothing has a type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME_CHARACTERS_MAX: Final = 255
 _I64: Final = range(-(1 << 63), 1 << 63)
 _NO_NAME: Final = frozenset(
     " ,;{}()\n\t\r="
-)  # refused in column names by Parquet files of Spark and Delta
+)  # Spark or Delta refuse these in the column names of Parquet files
 _SIMPLE: Final[Mapping[str, type[DataType]]] = {
     "boolean": BooleanType,
     "long": LongType,
@@ -85,9 +85,9 @@ class Shape(msgspec.Struct):
     def struct(self, depth: int = 0) -> StructType:
         """Returns the nested fields of JSON objects as Spark columns.
 
-        Leaves out fields whose type is still unknown, whose name is not a valid column name, or
-        which are nested too deeply; `depth` is how deeply the objects themselves are nested. If
-        names differ only in case, the first name wins.
+        Leaves out fields that have no type yet, whose name is not a valid column name, or which
+        are nested more than `DEPTH_MAX` levels deep; `depth` is how deeply the objects themselves
+        are nested. Of the names that differ only in case, the first one wins.
         """
         columns: dict[str, StructField] = {}
         for name, shape in self.fields.items():
@@ -115,18 +115,19 @@ class Shape(msgspec.Struct):
 def is_column_name(name: str) -> bool:
     """Returns whether a field of JSON values with this name may become a column.
 
-    Refuses characters that Parquet files written by Spark or Delta refuse in column names,
-    unprintable characters, and names that are empty or too long. A query may have to quote an
-    accepted name, for example one with a hyphen.
+    Refuses characters that Spark or Delta refuse in the column names of Parquet files, unprintable
+    characters, and names that are empty or too long. A query may have to quote an accepted name,
+    for example one with a hyphen.
     """
     is_short = 0 < len(name) <= NAME_CHARACTERS_MAX
     return is_short and name.isprintable() and not set(name) & _NO_NAME
 
 
 def extended(table: StructType, requested: StructType) -> StructType:
-    """Returns the table's schema plus the requested fields that it does not have, at any depth.
+    """Returns the table's schema plus the requested fields that it lacks, also nested ones.
 
-    Existing fields keep their type.
+    Existing fields keep their types. A requested field is ignored if its name differs only in case
+    from that of an existing field.
     """
     names = {name.lower() for name in table.names}
     fields = [
@@ -167,11 +168,12 @@ def leaf_count(data_type: DataType) -> int:
 
 
 def left_over(document: Mapping[str, Any], schema: StructType) -> list[str]:
-    """Returns the names of the document's fields that have content for which there is no column.
+    """Returns the names of the document's top-level fields with content that has no column.
 
-    Either the field or something inside it has no column: the table has too many columns, the value
-    is nested too deeply, its type is unclear, or its name cannot be a column name. Nulls, and empty
-    lists and objects, are not content.
+    Either the field or something inside it has no column, for example because its name cannot be a
+    column name, because it is nested too deeply, or because the table would have too many columns.
+    Nulls, and empty lists and objects, are not content. A value whose type does not fit its column
+    does not count: the decoder rescues such values.
     """
     return [
         name
