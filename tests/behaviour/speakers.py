@@ -7,7 +7,7 @@ that are held, ids that were told) is chosen by a number, and so is the same in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 from lakebed.aof.record_id import RecordId
@@ -220,6 +220,7 @@ class GroupSpeaker(Speaker):
 class LogSpeaker(Speaker):
     def __init__(self, store: Any, root: str, name: str) -> None:
         super().__init__(store, root, name)
+        self._pin_ids: list[str] = []
         self._ids: list[RecordId] = []
 
     @property
@@ -293,14 +294,21 @@ class LogSpeaker(Speaker):
         return end, self._log.wait_beyond(end, 0)
 
     def pin(self, **options: Any) -> object:
-        return self._store.pins.pin(self._name, owner=self._name, **options)
+        return self._created(self._store.pins.pin(self._name, owner=self._name, **options))
 
     def pin_offsets(self, partition: int, **options: Any) -> object:
-        return self._store.pins.pin_offsets(self._name, partition, owner=self._name, **options)
+        pins = self._store.pins
+        return self._created(pins.pin_offsets(self._name, partition, owner=self._name, **options))
+
+    def _created(self, pin: Any) -> Any:
+        self._pin_ids.append(pin.pin_id)
+        return pin
 
     def _pins(self) -> list[Any]:
+        """In the order of their creation: their ids are random, and differ from side to side."""
         pins = [*self._store.pins.active(), *self._store.pins.active_offsets()]
-        return sorted((one for one in pins if one.owner == self._name), key=repr_without_id)
+        mine = [pin for pin in pins if pin.owner == self._name]
+        return sorted(mine, key=lambda pin: self._pin_ids.index(pin.pin_id))
 
     def active(self) -> object:
         return self._pins()
@@ -313,10 +321,6 @@ class LogSpeaker(Speaker):
     def release(self, number: int) -> object:
         pin = chosen(self._pins(), number)
         return self._store.pins.release("nonsense/../" if pin is None else pin.pin_id)
-
-
-def repr_without_id(pin: Any) -> str:
-    return repr(replace(pin, pin_id="", created_ms=0, expires_ms=0, renewed_ms=None))
 
 
 class ObjectSpeaker(Speaker):

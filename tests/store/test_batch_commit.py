@@ -481,3 +481,8 @@ def test_batches_that_are_no_mapping_of_sequences_are_refused(
         with pytest.raises(error):
             topic.commit_batches(APPLICATION, 1, batches)
         assert values_of(topic, 0) == []
+
+
+def test_of_several_partitions_that_do_not_exist_the_lowest_is_reported() -> None:
+    with opened(World(1)) as topic, pytest.raises(NotFound, match=r"there is no partition -1$"):
+        topic.commit_batches(APPLICATION, 1, {2: [], -1: []})

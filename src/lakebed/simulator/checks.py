@@ -353,6 +353,8 @@ def note_crash(context: Context, crash: Crash) -> None:
             part.in_flight = 0
             if is_lost and not group.syncs:
                 part.lost_power(now_ns, limit_ns)
+            elif not group.syncs:
+                part.killed(now_ns, limit_ns)
     context.parts.pop("appends", None)
 
 

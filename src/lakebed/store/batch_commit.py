@@ -124,13 +124,8 @@ def _partitions_to_commit(
             f"not {type(batches).__name__}"
         )
     to_commit = []
-    for key, staged in batches.items():
-        try:
-            partition = topic.partition(operator.index(key))
-        except TypeError:
-            raise InputError(
-                f"batches: the key {str(key)[:40]!r} must be a partition number, an integer"
-            ) from None
+    for number, key in sorted((_partition_number(key), key) for key in batches):
+        partition, staged = topic.partition(number), batches[key]
         is_single_batch = isinstance(staged, bytes | bytearray | memoryview | str)
         if is_single_batch or not isinstance(staged, Sequence):
             raise InputError(
@@ -143,7 +138,16 @@ def _partitions_to_commit(
             f"batches: a commit can have at most {STAGED_COUNT_MAX} staged batches in all "
             "partitions together; use several commits, each with a larger version"
         )
-    return sorted(to_commit, key=lambda pair: pair[0].number)
+    return to_commit
+
+
+def _partition_number(key: object) -> int:
+    try:
+        return operator.index(key)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(
+            f"batches: the key {str(key)[:40]!r} must be a partition number, an integer"
+        ) from None
 
 
 def _check_application(application: object) -> None:

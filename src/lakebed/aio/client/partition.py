@@ -223,7 +223,7 @@ class AsyncPartition:
         fetched = (await self.page(offset, max_bytes=_GET_BYTES)).fetched
         for batch in batches_in(fetched.data, start=offset, end=offset + 1, name=self.name):
             return batch.message(0)
-        raise NotFound(f"{self.name}: no message has offset {offset}")
+        raise NotFound(f"{self.name}: there is no message with offset {offset}")
 
     async def offset_for_time(self, timestamp_ms: int) -> int:
         """Returns the offset of the first message whose timestamp is `timestamp_ms` or later; the

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, require
 
 VAGUE_NS = 61 * 10**9  # a lease in doubt has ended after this time
+_NEVER_NS = 1 << 62  # as the time of a change that has not been synced
 SLACK_NS = 5_000_000  # a call may read the clock slightly before or after the model does
 
 
@@ -265,6 +266,19 @@ class GroupPartitionModel:
     def _forget_counts(self) -> None:
         for offset, (_, most) in list(self.deliveries.items()):
             self.deliveries[offset] = (0, most)
+
+    def killed(self, now_ns: int, limit_ns: int) -> None:
+        """Records a kill of the process, which cannot sync the acks, resets and seeks of the last
+        `limit_ns` any more.
+
+        A power cut may lose them until the group was opened and closed again.
+        """
+        when_ns, before = self.settled_before_ns
+        if now_ns - when_ns <= limit_ns:
+            self.settled_before_ns = (_NEVER_NS, before)
+        for offset, when in self.settled_ns.items():
+            if now_ns - when <= limit_ns:
+                self.settled_ns[offset] = _NEVER_NS
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
         """Records that a power cut may have lost the acks, resets and seeks of the last `limit_ns`,
