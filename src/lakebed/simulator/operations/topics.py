@@ -66,8 +66,15 @@ def new_model(name: str, topic_id: str, partitions: int) -> TopicModel:
 
 
 def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
-    """Returns the topic and its model. Raises `NotFound` if the store has no such topic."""
+    """Returns the topic and its model.
+
+    Raises `NotFound` if the store has no such topic, or if the topic was deleted during the call.
+    """
+    deletes: list[str] = context.parts.setdefault("topic_deletes", [])
+    delete_count = deletes.count(name)
     topic = context.store.topics.open(name)
+    if name not in context.model.topics and deletes.count(name) > delete_count:
+        raise NotFound(f"topic {name} was deleted at the same time")
     model = learn(context, topic)
     return topic, model
 
