@@ -22,7 +22,8 @@ LOG_CONFIG = AofConfig(
 TOPIC_CONFIG = TopicConfig(segment_bytes=64 * KIB, retention_bytes=1)
 
 
-@pytest.mark.parametrize("seed", range(40))
+# In these seeds, a pin comes between the check and the removal if nothing prevents it.
+@pytest.mark.parametrize("seed", [23, 34, 145, 167, 212, 234])
 def test_a_segment_of_a_log_that_was_there_after_it_was_pinned_stays(seed: int) -> None:
     world, random = World(seed), Random(seed)
     store = Store.open("/store", config=LOG_CONFIG, disk=world.disk, runner=world.runner)
@@ -63,7 +64,7 @@ def test_a_segment_of_a_log_that_was_there_after_it_was_pinned_stays(seed: int) 
     store.close()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(6))
 def test_messages_that_were_there_after_they_were_pinned_stay(seed: int) -> None:
     world, random = World(seed), Random(seed)
     store = Store.open("/store", topic_config=TOPIC_CONFIG, disk=world.disk, runner=world.runner)
