@@ -304,7 +304,7 @@ def test_two_logs_share_the_budget_of_tier_0() -> None:
     "work", ["compress_next", "upload_next", "upkeep", "times_due_ns", "due_ns"]
 )
 def test_tiers_that_fail_unexpectedly_stop_those_of_no_other_log(
-    work: str, monkeypatch: pytest.MonkeyPatch
+    work: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(3)
     done = getattr(TierScheduler, work)
@@ -320,6 +320,7 @@ def test_tiers_that_fail_unexpectedly_stop_those_of_no_other_log(
         "/store", config=TIERED, tier_config=SHARED, disk=world.disk, runner=world.runner
     )
     broken, whole = manager.open("broken"), manager.open("whole")
+    caplog.clear()
     for log in (broken, whole):
         for _ in range(8):
             log.append_record_with_timeout(random_payload(world, 30_000), 60)
@@ -333,6 +334,7 @@ def test_tiers_that_fail_unexpectedly_stop_those_of_no_other_log(
     assert uploaded(whole)
     assert isinstance(manager.failures()["broken"], ZeroDivisionError)
     assert "whole" not in manager.failures()
+    assert len([line for line in caplog.records if line.exc_info]) <= 8  # one for each worker
     is_broken = False
     world.runner.advance(120 * SECOND)
     assert uploaded(broken), "it is tried again"

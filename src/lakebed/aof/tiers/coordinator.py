@@ -203,13 +203,17 @@ class _Isolated:
             WeakKeyDictionary()
         )
         self._retry_at_ns: WeakKeyDictionary[TierScheduler | LogUpkeep, int] = WeakKeyDictionary()
+        self._failed_work: WeakKeyDictionary[TierScheduler | LogUpkeep, object] = (
+            WeakKeyDictionary()
+        )
 
     def run(
         self, owner: TierScheduler | LogUpkeep, work: Callable[[], Result], *, failed: Result
     ) -> Result:
         """Runs `work` for a log and returns its result, or `failed` if it raises an exception.
 
-        After a failure, returns `failed` without running `work` until a retry is due.
+        After a failure, returns `failed` without running any work of that log until a retry is due.
+        The failure ends when the work that failed succeeds, not when other work of the log does.
         """
         if self._retry_at_ns.get(owner, 0) > self._clock.monotonic_ns():
             return failed
@@ -218,9 +222,10 @@ class _Isolated:
         except Exception as error:  # noqa: BLE001 - work on other logs must continue
             failing = self._failing.get(owner) or FailureBackoff(task=self._task, of=owner.name)
             self._failing[owner] = failing
+            self._failed_work[owner] = _function_of(work)
             self._retry_at_ns[owner] = self._clock.monotonic_ns() + failing.failed(error)
             return failed
-        if owner in self._failing:
+        if owner in self._failing and self._failed_work[owner] == _function_of(work):
             self._failing[owner].succeeded()
         return result
 
@@ -237,6 +242,11 @@ class _Isolated:
     def failures(self) -> dict[str, Exception]:
         failing = [(owner.name, failing.error) for owner, failing in list(self._failing.items())]
         return {name: error for name, error in failing if error is not None}
+
+
+def _function_of(work: Callable[[], object]) -> object:
+    """Returns the function that a bound method or a `partial` calls: they are new each time."""
+    return getattr(getattr(work, "func", work), "__func__", getattr(work, "func", work))
 
 
 def _earliest(delays_ns: Iterable[int | None]) -> int | None:

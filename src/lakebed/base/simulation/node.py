@@ -94,6 +94,7 @@ class Node:
         Also drops the unsynced lengths, and the unsynced versions of sectors that end after `size`:
         the next sync or power loss does not restore them.
         """
+        self.sealed = False  # a repair may write to what is left
         del self.cached[size:]
         del self.device[size:]
         self._versions = {
